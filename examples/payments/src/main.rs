@@ -1,0 +1,2 @@
+//! Soon.
+fn main() {}
