@@ -13,7 +13,6 @@ pub struct Fingerprint([u8; 32]);
 
 impl Fingerprint {
     /// Starts a fingerprint with the operation as its first ingredient.
-    #[must_use]
     pub fn of(operation: &Operation) -> FingerprintBuilder {
         let mut builder = FingerprintBuilder(Sha256::new());
         builder.0.update(DOMAIN);

@@ -16,26 +16,21 @@ use crate::{
 /// A store in memory: for tests, for trying things out, and as the reference that other stores are compared with.
 ///
 /// It is one process's memory. Nothing survives a restart, so nothing that must not happen twice belongs in it.
-#[derive(Debug, Default)]
 pub struct MemoryStore {
     rules: Rules,
-    response_limit: Option<usize>,
+    response_limit: usize,
+    clock: Box<dyn Fn() -> StoreTime + Send + Sync>,
     shelf: Mutex<Shelf>,
 }
 
 #[derive(Debug, Default)]
 struct Shelf {
     records: HashMap<Identity, Option<Record>>,
-    /// The clock never steps back: a fence made from it would repeat.
-    latest: u64,
+    /// The latest time that was read: the store's clock never steps back, or a fence made from it would repeat.
+    latest: StoreTime,
 }
 
 impl Shelf {
-    fn now(&mut self) -> StoreTime {
-        self.latest = self.latest.max(StoreTime::of_this_host().as_micros());
-        StoreTime::from_micros(self.latest)
-    }
-
     fn record(&self, identity: &Identity) -> Option<&Record> {
         self.records.get(identity).and_then(Option::as_ref)
     }
@@ -58,10 +53,16 @@ impl MemoryStore {
         MemoryStore { rules, ..MemoryStore::default() }
     }
 
+    /// An empty store with this clock instead of the host's, for tests that run in virtual time.
+    #[must_use]
+    pub fn with_clock(clock: impl Fn() -> StoreTime + Send + Sync + 'static) -> MemoryStore {
+        MemoryStore { clock: Box::new(clock), ..MemoryStore::default() }
+    }
+
     /// The same with another limit on responses, in bytes of meta and body.
     #[must_use]
     pub fn response_limit(mut self, bytes: usize) -> MemoryStore {
-        self.response_limit = Some(bytes);
+        self.response_limit = bytes;
         self
     }
 
@@ -85,17 +86,40 @@ impl MemoryStore {
         self.lock().record(identity).cloned()
     }
 
+    fn open(&self) -> (MutexGuard<'_, Shelf>, StoreTime) {
+        let mut shelf = self.lock();
+        shelf.latest = shelf.latest.max((self.clock)());
+        let now = shelf.latest;
+        (shelf, now)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Shelf> {
         // No operation panics half way through a change, so a poisoned lock still guards a whole record.
         self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+impl Default for MemoryStore {
+    fn default() -> MemoryStore {
+        MemoryStore {
+            rules: Rules::default(),
+            response_limit: defaults::RESPONSE_LIMIT,
+            clock: Box::new(StoreTime::of_this_host),
+            shelf: Mutex::default(),
+        }
+    }
+}
+
+impl std::fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MemoryStore").field("rules", &self.rules).finish_non_exhaustive()
+    }
+}
+
 #[async_trait]
 impl Store for MemoryStore {
     async fn claim(&self, claim: &Claim) -> Result<Claimed, Error> {
-        let mut shelf = self.lock();
-        let now = shelf.now();
+        let (mut shelf, now) = self.open();
         let found = shelf.record(claim.identity());
         let record = match (machine::claim(found, claim, now, &self.rules), found) {
             (Step::Answer(answer), _) => return Ok(answer),
@@ -108,8 +132,7 @@ impl Store for MemoryStore {
     }
 
     async fn renew(&self, renew: &Renew) -> Result<Renewed, Error> {
-        let mut shelf = self.lock();
-        let now = shelf.now();
+        let (mut shelf, now) = self.open();
         let (answer, changed) = machine::renew(shelf.record(&renew.lease().identity), renew, now);
         changed.into_iter().for_each(|record| shelf.put(record));
         Ok(answer)
@@ -117,13 +140,12 @@ impl Store for MemoryStore {
 
     async fn complete(&self, complete: &Complete) -> Result<Completed, Error> {
         let size = complete.end().recorded().map_or(0, crate::Recorded::size);
-        let limit = self.response_limit.unwrap_or(defaults::RESPONSE_LIMIT);
+        let limit = self.response_limit;
         if size > limit {
             let message = format!("the response has {size} bytes, at most {limit} are kept");
             return Err(Error::new(ErrorKind::TooLarge, message)); // F7
         }
-        let mut shelf = self.lock();
-        let now = shelf.now();
+        let (mut shelf, now) = self.open();
         let found = shelf.record(&complete.lease().identity);
         let (answer, changed) = machine::complete(found, complete, now, &self.rules);
         changed.into_iter().for_each(|record| shelf.put(record));
@@ -131,22 +153,19 @@ impl Store for MemoryStore {
     }
 
     async fn release(&self, release: &Release) -> Result<Released, Error> {
-        let mut shelf = self.lock();
-        let now = shelf.now();
+        let (mut shelf, now) = self.open();
         let (answer, changed) = machine::release(shelf.record(&release.lease().identity), release, now);
         changed.into_iter().for_each(|record| shelf.put(record));
         Ok(answer)
     }
 
     async fn get(&self, identity: &Identity) -> Result<Option<Record>, Error> {
-        let mut shelf = self.lock();
-        let now = shelf.now();
+        let (shelf, now) = self.open();
         Ok(shelf.record(identity).and_then(|record| machine::visible(record, now, &self.rules)))
     }
 
     async fn purge(&self, limit: NonZeroU32) -> Result<Purged, Error> {
-        let mut shelf = self.lock();
-        let now = shelf.now();
+        let (mut shelf, now) = self.open();
         let purged = machine::purge_all(shelf.records.values_mut(), limit.get(), now, &self.rules);
         shelf.records.retain(|_, slot| slot.is_some());
         Ok(purged)

@@ -17,7 +17,6 @@ pub struct Claim {
 
 impl Claim {
     /// Starts a claim; what is not said is as in [`defaults`].
-    #[must_use]
     pub fn builder(identity: Identity, operation: Operation, fingerprint: Fingerprint) -> ClaimBuilder {
         ClaimBuilder {
             identity,

@@ -91,7 +91,7 @@ impl fmt::Debug for Span {
 ///
 /// It is read out for people and for arithmetic between two instants of the *same* store. Comparing it with this
 /// host's clock would put two clocks into one decision, which clause T1 forbids.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct StoreTime(u64);
 
 impl StoreTime {

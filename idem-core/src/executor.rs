@@ -1,0 +1,379 @@
+//! The executor: runs work exactly once per key, over any store.
+
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::backoff::Backoff;
+use crate::ending::Ended;
+use crate::{
+    Attempt, Begun, Busy, Claim, Config, Confirm, End, Error, ErrorKind, Fault, Final, Fingerprint, Identity, Lease,
+    OnUncertain, Operation, Outcome, Recorded, Replay, Reply, Span, State, Store, Ticket, Wait,
+};
+
+/// What is to be run: identity, operation and fingerprint, and what differs from the executor's [`Config`].
+#[derive(Clone, Debug)]
+#[must_use = "a request does nothing until it is run"]
+pub struct Request {
+    identity: Identity,
+    operation: Operation,
+    fingerprint: Fingerprint,
+    lease: Option<Span>,
+    retention: Option<Span>,
+    on_uncertain: Option<OnUncertain>,
+    wait: Option<Wait>,
+}
+
+impl Request {
+    /// A request with the executor's configuration.
+    pub fn new(identity: Identity, operation: Operation, fingerprint: Fingerprint) -> Request {
+        Request { identity, operation, fingerprint, lease: None, retention: None, on_uncertain: None, wait: None }
+    }
+
+    /// Another lease than the configuration's.
+    pub fn lease(mut self, lease: Span) -> Request {
+        self.lease = Some(lease);
+        self
+    }
+
+    /// Another retention than the configuration's.
+    pub fn retention(mut self, retention: Span) -> Request {
+        self.retention = Some(retention);
+        self
+    }
+
+    /// Another policy than the configuration's.
+    pub fn on_uncertain(mut self, on_uncertain: OnUncertain) -> Request {
+        self.on_uncertain = Some(on_uncertain);
+        self
+    }
+
+    /// Another way to meet a key in flight than the configuration's.
+    pub fn wait(mut self, wait: Wait) -> Request {
+        self.wait = Some(wait);
+        self
+    }
+
+    /// Whose key, and which.
+    #[must_use]
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// What is run.
+    #[must_use]
+    pub fn operation(&self) -> &Operation {
+        &self.operation
+    }
+
+    /// What makes two requests the same.
+    #[must_use]
+    pub fn fingerprint(&self) -> &Fingerprint {
+        &self.fingerprint
+    }
+
+    /// The claim that this request makes under a configuration: what a store's `once` takes.
+    ///
+    /// # Errors
+    /// `InvalidInput` when the retention is below the lease (clause C15).
+    pub fn claim(&self, config: &Config) -> Result<Claim, Error> {
+        let claim = Claim::builder(self.identity.clone(), self.operation.clone(), self.fingerprint)
+            .lease(self.lease.unwrap_or(config.lease))
+            .retention(self.retention.unwrap_or(config.retention))
+            .on_uncertain(self.on_uncertain.unwrap_or(config.on_uncertain));
+        match &config.owner {
+            Some(owner) => claim.owner(owner.clone()).build(),
+            None => claim.build(),
+        }
+    }
+}
+
+/// Runs work exactly once per key, over any [`Store`]. Cheap to clone; needs a tokio runtime.
+#[derive(Clone)]
+pub struct Idem {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) config: Config,
+    slots: Arc<Semaphore>,
+    pub(crate) tasks: TaskTracker,
+    pub(crate) draining: CancellationToken,
+}
+
+impl Idem {
+    /// An executor with the default configuration.
+    pub fn new(store: Arc<dyn Store>) -> Idem {
+        Idem::with_config(store, Config::default())
+    }
+
+    /// An executor with this configuration.
+    pub fn with_config(store: Arc<dyn Store>, config: Config) -> Idem {
+        let slots = Arc::new(Semaphore::new(slots(&config)));
+        Idem {
+            inner: Arc::new(Inner {
+                store,
+                config,
+                slots,
+                tasks: TaskTracker::new(),
+                draining: CancellationToken::new(),
+            }),
+        }
+    }
+
+    /// The store.
+    #[must_use]
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.inner.store
+    }
+
+    /// The configuration.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.inner.config
+    }
+
+    /// Runs the work, unless the record says that it was or is being run; answers how it went either way.
+    ///
+    /// # Behavior
+    /// - The work runs in a task of its own and to its end, whatever becomes of this future. Its lease is renewed at a
+    ///   third of its length up to the run ceiling. What it returns decides how the record ends; a panic ends as
+    ///   UNKNOWN.
+    /// - The answer waits until the record is stored, inside [`Config::confirm`]. A completion is tried again while
+    ///   the store is away, for as long as [`Config::store_budget`].
+    /// - When the record turns out to be somebody else's, or the work finished it itself in a joint transaction, the
+    ///   answer is what the record says.
+    ///
+    /// # Errors
+    /// The store's, when the claim got no answer: the work did not run. Fail closed. `Schema` when a recorded response
+    /// cannot be read as `T` or `E`. `Indeterminate` when the runtime shuts down while the work runs.
+    ///
+    /// # Cancel safety
+    /// Dropped before the work was first polled, the grant is released. Dropped after, the work goes on, its end is
+    /// recorded, and the next request with the key is answered from the record.
+    pub async fn run<T, E, F, Fut>(&self, request: Request, work: F) -> Result<Outcome<T, E>, Error>
+    where
+        T: Reply,
+        E: Reply,
+        F: FnOnce(Attempt) -> Fut + Send + 'static,
+        Fut: Future<Output = Result<T, Fault<E>>> + Send + 'static,
+    {
+        let ticket = match self.begin(request).await? {
+            Begun::Granted(ticket) => ticket,
+            Begun::Replay(replay) => return replayed(replay),
+            Begun::InFlight { retry_after } => return Ok(Outcome::InFlight { retry_after }),
+            Begun::Mismatch => return Ok(Outcome::Mismatch),
+            Begun::Uncertain(uncertain) => return Ok(Outcome::Uncertain(uncertain)),
+            Begun::Spent(spent) => return Ok(Outcome::Spent(spent)),
+            Begun::Busy(busy) => return Ok(Outcome::Busy(busy)),
+        };
+        let (caller, answer) = oneshot::channel();
+        self.inner.tasks.spawn(drive(Arc::clone(&self.inner), ticket, work, caller));
+        answer.await.unwrap_or_else(|_| {
+            Err(Error::new(ErrorKind::Indeterminate, "the runtime ended while the work was running"))
+        })
+    }
+
+    /// The same stepwise, for work that cannot be a closure: claims, and answers with a [`Ticket`] to start from.
+    ///
+    /// # Errors
+    /// The store's, when the claim got no answer inside [`Config::claim_budget`].
+    ///
+    /// # Cancel safety
+    /// Dropped, the claim is awaited in the background and its grant released (clause C14).
+    pub async fn begin(&self, request: Request) -> Result<Begun, Error> {
+        let claim = request.claim(&self.inner.config)?;
+        let mut backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(1));
+        let gives_up = match request.wait.unwrap_or(self.inner.config.wait) {
+            Wait::Reject => Instant::now(),
+            Wait::UpTo(budget) => Instant::now() + budget,
+        };
+        loop {
+            let begun = match self.slot() {
+                Ok(slot) => self.inner.claim(claim.clone(), slot).await?,
+                Err(busy) => self.look(&claim, busy).await,
+            };
+            let Begun::InFlight { retry_after } = begun else { return Ok(begun) };
+            let pause = backoff.next().min(retry_after);
+            if Instant::now() + pause >= gives_up {
+                return Ok(begun);
+            }
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// Starts nothing more, and waits until everything that runs has ended and is recorded, at most so long.
+    ///
+    /// Returns how many attempts were still running then: their leases lapse, and their keys are taken over or held.
+    pub async fn drain(&self, deadline: Duration) -> usize {
+        self.inner.draining.cancel();
+        self.inner.tasks.close();
+        let _ = tokio::time::timeout(deadline, self.inner.tasks.wait()).await;
+        self.running()
+    }
+
+    /// How many attempts run, or are being claimed, at this moment.
+    #[must_use]
+    pub fn running(&self) -> usize {
+        slots(&self.inner.config) - self.inner.slots.available_permits()
+    }
+
+    fn slot(&self) -> Result<OwnedSemaphorePermit, Busy> {
+        if self.inner.draining.is_cancelled() {
+            return Err(Busy::Draining);
+        }
+        Arc::clone(&self.inner.slots).try_acquire_owned().map_err(|_| Busy::Saturated)
+    }
+
+    /// Replays need no slot: an executor that is busy still says what is done. It grants nothing by looking (G1).
+    async fn look(&self, claim: &Claim, busy: Busy) -> Begun {
+        let found = self.inner.store.get(claim.identity()).await.ok().flatten();
+        let Some(record) = found else { return Begun::Busy(busy) };
+        match (record.state, record.recorded) {
+            (State::Released, _) => Begun::Busy(busy),
+            _ if record.fingerprint != *claim.fingerprint() => Begun::Mismatch,
+            (State::Succeeded, Some(recorded)) => Begun::Replay(Replay { end: Final::Succeeded, recorded }),
+            (State::Failed, Some(recorded)) => Begun::Replay(Replay { end: Final::Failed, recorded }),
+            _ => Begun::Busy(busy),
+        }
+    }
+}
+
+impl std::fmt::Debug for Idem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Idem").field("config", &self.inner.config).finish_non_exhaustive()
+    }
+}
+
+fn slots(config: &Config) -> usize {
+    config.max_running.min(Semaphore::MAX_PERMITS)
+}
+
+/// When to ask again about an attempt whose lease this process does not know.
+const SOON: Duration = Duration::from_secs(1);
+
+type Answer<T, E> = oneshot::Sender<Result<Outcome<T, E>, Error>>;
+
+/// The life of one attempt, in a task of its own.
+async fn drive<T, E, F, Fut>(inner: Arc<Inner>, ticket: Ticket, work: F, caller: Answer<T, E>)
+where
+    T: Reply,
+    E: Reply,
+    F: FnOnce(Attempt) -> Fut + Send + 'static,
+    Fut: Future<Output = Result<T, Fault<E>>> + Send + 'static,
+{
+    if caller.is_closed() {
+        return; // The caller went away before the work was polled: the ticket releases the key.
+    }
+    let lease = ticket.lease().clone();
+    let running = match ticket.start().await {
+        Ok(Some(running)) => running,
+        Ok(None) => {
+            let taken_over = Outcome::InFlight { retry_after: lease.length.as_duration().min(SOON) };
+            return answer(caller, read(&inner, &lease, taken_over).await);
+        }
+        Err(error) => return answer(caller, Err(error)),
+    };
+    let attempt = running.attempt().clone();
+    let result = AssertUnwindSafe(async move { work(attempt).await }).catch_unwind().await.ok();
+    let end = result.as_ref().map_or(Some(End::Unknown(None)), end_of);
+    let mut stored = Box::pin(running.end(end));
+    let ended = match inner.config.confirm {
+        Confirm::AtOnce => None,
+        Confirm::Within(budget) => tokio::time::timeout(budget, &mut stored).await.ok(),
+    };
+    match ended {
+        Some(ended) => answer(caller, said(&inner, ended, &lease, result).await),
+        None => {
+            let outcome = match (inner.config.confirm, result) {
+                (_, None) => Outcome::Panicked,
+                (Confirm::AtOnce, Some(result)) => Outcome::Executed(result),
+                (Confirm::Within(_), Some(result)) => Outcome::Unconfirmed(result),
+            };
+            answer(caller, Ok(outcome));
+            let _logged = stored.await;
+        }
+    }
+}
+
+/// A caller that went away is answered from the record when it comes back.
+fn answer<T, E>(caller: Answer<T, E>, outcome: Result<Outcome<T, E>, Error>) {
+    let _ = caller.send(outcome);
+}
+
+/// How the record is to end; None is a release.
+fn end_of<T: Reply, E: Reply>(result: &Result<T, Fault<E>>) -> Option<End> {
+    match result {
+        Ok(value) => Some(End::Succeeded(recorded(value))),
+        Err(Fault::Final(value)) => Some(End::Failed(recorded(value))),
+        Err(Fault::Unknown(value)) => Some(End::Unknown(value.record().ok())),
+        Err(Fault::NothingHappened(_)) => None,
+    }
+}
+
+/// The effect has happened: a value that cannot be written down leaves a tombstone.
+fn recorded(value: &impl Reply) -> Recorded {
+    value.record().unwrap_or_else(|error| {
+        tracing::error!(%error, "the response cannot be recorded; a tombstone is left");
+        Recorded::Tombstone { code: 0 }
+    })
+}
+
+/// The outcome, once the end has been stored or refused.
+async fn said<T: Reply, E: Reply>(
+    inner: &Inner,
+    ended: Ended,
+    lease: &Lease,
+    result: Option<Result<T, Fault<E>>>,
+) -> Result<Outcome<T, E>, Error> {
+    match (ended, result) {
+        (Ended::AsSaid, Some(result)) => Ok(Outcome::Executed(result)),
+        (Ended::Otherwise, Some(result)) => read(inner, lease, Outcome::Unconfirmed(result)).await,
+        (Ended::Otherwise, None) => read(inner, lease, Outcome::Panicked).await,
+        (Ended::GaveUp, Some(result)) => Ok(Outcome::Unconfirmed(result)),
+        (Ended::AsSaid | Ended::GaveUp, None) => Ok(Outcome::Panicked),
+    }
+}
+
+/// Answers with what the record says, after our own word was refused; with `otherwise` when it says nothing final.
+async fn read<T: Reply, E: Reply>(
+    inner: &Inner,
+    lease: &Lease,
+    otherwise: Outcome<T, E>,
+) -> Result<Outcome<T, E>, Error> {
+    let Ok(Some(record)) = inner.store.get(&lease.identity).await else { return Ok(otherwise) };
+    let end = match record.state {
+        State::Succeeded => Final::Succeeded,
+        State::Failed => Final::Failed,
+        State::Processing | State::Unknown | State::Released | State::Spent(_) => return Ok(otherwise),
+    };
+    let Some(recorded) = record.recorded else { return Ok(otherwise) };
+    Ok(match replayed(Replay { end, recorded })? {
+        // Our own attempt finished it, in a joint transaction.
+        Outcome::Replayed(replayed) if record.token == lease.token => Outcome::Executed(replayed.map_err(Fault::Final)),
+        outcome => outcome,
+    })
+}
+
+fn replayed<T: Reply, E: Reply>(replay: Replay) -> Result<Outcome<T, E>, Error> {
+    let Replay { end, recorded } = replay;
+    let response = match recorded {
+        Recorded::Response(response) => response,
+        Recorded::Tombstone { code } => return Ok(Outcome::NotKept { end, code }),
+    };
+    let result = match end {
+        Final::Succeeded => T::replay(response).map(Ok),
+        Final::Failed => E::replay(response).map(Err),
+    };
+    result.map(Outcome::Replayed).map_err(|_| {
+        Error::new(ErrorKind::Schema, "the recorded response cannot be read as the type that is asked for")
+    })
+}
