@@ -27,7 +27,10 @@ impl Held {
     /// Ends the attempt in a task of its own, which outlives a holder that is dropped. None is a release.
     fn end_behind(self, how: Option<End>) -> JoinHandle<Ended> {
         let runtime = self.runtime.clone();
-        runtime.spawn(async move { end(&self.inner, self.attempt.lease(), how).await })
+        runtime.spawn(async move {
+            let held = self; // All of it: the slot and the drain's count last until the end is stored.
+            end(&held.inner, held.attempt.lease(), how).await
+        })
     }
 }
 
