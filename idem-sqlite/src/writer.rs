@@ -1,0 +1,160 @@
+//! The one thread that writes: it takes what waits, runs it in one transaction, commits, and only then answers.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Instant;
+
+use async_channel::Receiver;
+use idem_core::Error;
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+
+use crate::backoff::until;
+use crate::error::{self, Moment};
+use crate::guest::Guest;
+use crate::job::{Began, Grouped, Job, too_late};
+use crate::operation::Context;
+use crate::stats::Counters;
+
+/// Operations that share a commit at the most. Beyond this a larger group gains little, and its last waits longer.
+const GROUP: usize = 64;
+
+/// The writer, on its own thread.
+pub(crate) struct Writer {
+    pub(crate) connection: Connection,
+    pub(crate) queue: Receiver<Job>,
+    pub(crate) context: Arc<Context>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) guest: Guest,
+}
+
+impl Writer {
+    /// Serves until the queue is closed and empty.
+    pub(crate) fn run(&self) {
+        let mut next = None;
+        while let Some(job) = next.take().or_else(|| self.queue.recv_blocking().ok()) {
+            // A panic of our own rolls its transaction back and costs its group an `Indeterminate`; the next is served.
+            match catch_unwind(AssertUnwindSafe(|| self.serve(job))) {
+                Ok(drained) => next = drained,
+                Err(_) => tracing::error!("the SQLite writer panicked and goes on; please report it"),
+            }
+        }
+    }
+
+    /// Moves the log into the file, as far as other connections let it.
+    pub(crate) fn finish(self) {
+        if let Err(refusal) = self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", (), |_| Ok(())) {
+            tracing::debug!(error = %refusal, "the log stays for the next who opens the file");
+        }
+    }
+
+    /// Serves one job and those that may share its transaction; gives back one that was taken and may not.
+    fn serve(&self, job: Job) -> Option<Job> {
+        if job.ticket().is_given_up() {
+            return None;
+        }
+        let transaction = match self.begin(&job) {
+            Ok(transaction) => transaction,
+            Err(why) => {
+                job.refuse(why);
+                return None;
+            }
+        };
+        match job {
+            Job::Grouped(first) => {
+                let (group, next) = self.gather(first);
+                self.serve_group(transaction, group);
+                next
+            }
+            Job::Alone(alone) => {
+                if alone.ticket().start() {
+                    self.counters.ran(1);
+                    alone.run(Began {
+                        transaction,
+                        context: &self.context,
+                        guest: &self.guest,
+                        counters: &self.counters,
+                    });
+                }
+                None
+            }
+        }
+    }
+
+    /// Takes the write lock. Jobs keep arriving meanwhile, so a file that is contended makes for fuller groups.
+    fn begin(&self, job: &Job) -> Result<Transaction<'_>, Error> {
+        let deadline = job.deadline();
+        if deadline <= Instant::now() {
+            return Err(too_late());
+        }
+        begin(&self.connection, deadline).map_err(|refusal| error::of(refusal, Moment::Statement))
+    }
+
+    /// The first and what waits behind it, up to one that needs a transaction of its own.
+    fn gather(&self, first: Box<dyn Grouped>) -> (Vec<Box<dyn Grouped>>, Option<Job>) {
+        let mut group = vec![first];
+        while group.len() < GROUP {
+            match self.queue.try_recv() {
+                Ok(Job::Grouped(member)) => group.push(member),
+                Ok(alone @ Job::Alone(_)) => return (group, Some(alone)),
+                Err(_) => break,
+            }
+        }
+        (group, None)
+    }
+
+    fn serve_group(&self, transaction: Transaction<'_>, mut group: Vec<Box<dyn Grouped>>) {
+        group.retain(|member| member.ticket().start());
+        if group.is_empty() {
+            return;
+        }
+        self.counters.ran(group.len());
+        for member in &mut group {
+            member.run(&self.connection, &self.context);
+            if transaction.is_autocommit() {
+                // A full disk or a lack of memory ends the whole transaction. One member may be the reason, so each
+                // gets one of its own: nobody fails for a neighbour.
+                drop(transaction);
+                group.into_iter().for_each(|member| self.serve_single(member));
+                return;
+            }
+        }
+        let last = group.iter().map(|member| member.deadline()).max();
+        let committed = commit(&transaction, last.unwrap_or_else(Instant::now));
+        drop(transaction); // Rolls back what is not committed, before anybody is answered.
+        match committed {
+            Ok(()) => {
+                self.counters.committed();
+                group.into_iter().for_each(|member| member.answer(None));
+            }
+            Err(refusal) => {
+                let code = error::code(&refusal);
+                group.into_iter().for_each(|member| member.answer(Some(error::of_code(code, Moment::Commit))));
+            }
+        }
+    }
+
+    fn serve_single(&self, mut member: Box<dyn Grouped>) {
+        let committed = begin(&self.connection, member.deadline())
+            .map_err(|refusal| error::of(refusal, Moment::Statement))
+            .and_then(|transaction| {
+                member.run(&self.connection, &self.context);
+                if transaction.is_autocommit() {
+                    return Ok(()); // Rolled back; the member knows why.
+                }
+                commit(&transaction, member.deadline()).map_err(|refusal| error::of(refusal, Moment::Commit))?;
+                self.counters.committed();
+                Ok(())
+            });
+        member.answer(committed.err());
+    }
+}
+
+/// `BEGIN IMMEDIATE`: a transaction that reads first and wants to write later is refused at once, whatever the wait.
+pub(crate) fn begin(connection: &Connection, deadline: Instant) -> rusqlite::Result<Transaction<'_>> {
+    until(deadline, || Transaction::new_unchecked(connection, TransactionBehavior::Immediate))
+}
+
+/// Commits; a busy commit leaves the transaction open, and is tried again.
+pub(crate) fn commit(transaction: &Transaction<'_>, deadline: Instant) -> rusqlite::Result<()> {
+    until(deadline, || transaction.execute_batch("COMMIT"))
+}
