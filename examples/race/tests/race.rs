@@ -1,0 +1,48 @@
+//! Runs the race as a user does, and reads its table.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)] // a test that cannot go on has failed
+
+use std::process::Command;
+
+fn table(arguments: &[&str]) -> Vec<(String, usize, usize)> {
+    let output = Command::new(env!("CARGO_BIN_EXE_race")).args(arguments).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
+    text.lines()
+        .filter_map(|line| {
+            let numbers: Vec<&str> = line.split_whitespace().rev().take(2).collect();
+            let at_once = numbers.first()?.parse().ok()?;
+            let in_a_row = numbers.get(1)?.parse().ok()?;
+            Some((line.get(..46)?.trim().to_owned(), in_a_row, at_once))
+        })
+        .collect()
+}
+
+#[test]
+fn every_way_is_what_it_is() {
+    let rows = table(&["--requests", "8"]);
+    let charges = |name: &str| {
+        let row = rows.iter().find(|row| row.0 == name).unwrap_or_else(|| panic!("no row {name:?} in {rows:?}"));
+        (row.1, row.2)
+    };
+    assert_eq!(charges("no idempotency"), (8, 8));
+    for wrong in ["SELECT, then INSERT", "response cache (GET, run, SET)"] {
+        let (in_a_row, at_once) = charges(wrong);
+        assert_eq!(in_a_row, 1, "{wrong}");
+        assert!(at_once > 1, "{wrong}: {at_once}");
+    }
+    assert_eq!(charges("the first article's flow"), (1, 1));
+    assert!(charges("the same, its first owner crashed").1 >= 1);
+    assert!(charges("the same, its first try failed").1 > 1);
+    for right in ["idem", "idem, its first owner crashed", "idem, its first try failed"] {
+        assert_eq!(charges(right), (1, 1), "{right}");
+    }
+    assert_eq!(rows.len(), 9);
+}
+
+#[test]
+fn a_store_that_is_not_one_is_refused() {
+    let output = Command::new(env!("CARGO_BIN_EXE_race")).args(["--store", "redis://x"]).output().unwrap();
+    assert!(!output.status.success());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("expected sqlite:PATH"));
+}
