@@ -97,7 +97,7 @@ impl Builder {
     ///   file that takes no WAL mode.
     /// - `Schema`: tables made by a newer version, or tables of these names that are not ours.
     /// - `Unavailable`: the file cannot be opened, or stayed locked until the deadline.
-    /// - `InvalidInput`: a response limit over 900 million bytes.
+    /// - `InvalidInput`: a response limit over 900 million bytes, or a deadline of zero.
     ///
     /// # Cancel safety
     /// Dropped, the threads end by themselves; the file may have been created.
@@ -105,6 +105,9 @@ impl Builder {
         refuse_unsound(&self.path)?;
         if self.response_limit > LARGEST_RESPONSE {
             return Err(Error::new(ErrorKind::InvalidInput, "SQLite keeps no response of that length"));
+        }
+        if self.deadline.is_zero() {
+            return Err(Error::new(ErrorKind::InvalidInput, "a deadline of zero lets nothing happen"));
         }
         SqliteStore::start(self).await
     }

@@ -98,3 +98,38 @@ fn settle_in(connection: &Connection) -> rusqlite::Result<()> {
 fn statement(error: rusqlite::Error) -> Error {
     error::of(error, Moment::Statement)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sqlite_with_the_wal_reset_bug_is_refused() {
+        for old in [3_007_000, 3_040_001, 3_051_001, 3_051_002] {
+            let error = refuse_old(old).expect_err("refused");
+            assert_eq!((error.kind(), error.is_retryable()), (ErrorKind::Unsupported, false), "{old}");
+        }
+        assert!(refuse_old(3_040_001).expect_err("refused").message().contains("3.40.1"));
+        for sound in [3_051_003, 3_053_002, 4_000_000] {
+            assert!(refuse_old(sound).is_ok(), "{sound}");
+        }
+    }
+
+    #[test]
+    fn a_mode_that_is_not_wal_is_refused() {
+        let memory = Connection::open_in_memory().expect("opened");
+        let error = make_durable(&memory, Instant::now()).expect_err("refused");
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+    }
+
+    #[test]
+    fn a_reader_cannot_write() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("idem.db");
+        let writer = open_writer(&path).expect("opened");
+        make_durable(&writer, Instant::now()).expect("set");
+        writer.execute_batch("CREATE TABLE t (x)").expect("made");
+        let reader = open_reader(&path).expect("opened");
+        assert!(reader.execute_batch("INSERT INTO t VALUES (1)").is_err());
+    }
+}

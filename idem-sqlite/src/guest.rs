@@ -24,9 +24,10 @@ const SETTINGS: [&str; 8] = [
 ];
 
 /// Knows whether a caller's closure is running, and refuses what it may not prepare: ending the transaction, attaching
-/// files, and writing to idem's own tables.
+/// files, and writing to idem's own tables. Nothing at all is committed while it runs: `ON CONFLICT ROLLBACK` ends a
+/// transaction from within, and every statement after it would otherwise be one of its own.
 ///
-/// SQLite asks while a statement is prepared, so the hook stays on the connection for good: setting it anew for each
+/// SQLite asks while a statement is prepared, so the hooks stay on the connection for good: setting them anew for each
 /// closure would throw away every prepared statement.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Guest {
@@ -34,8 +35,11 @@ pub(crate) struct Guest {
 }
 
 impl Guest {
-    /// Puts the hook on the writer's connection.
+    /// Puts the hooks on the writer's connection.
     pub(crate) fn watch(&self, connection: &mut Connection) -> rusqlite::Result<()> {
+        let present = Arc::clone(&self.present);
+        // A commit for which this is true becomes a rollback.
+        connection.commit_hook(Some(move || present.load(Ordering::Relaxed)))?;
         let present = Arc::clone(&self.present);
         connection.authorizer(Some(move |asked: AuthContext<'_>| {
             if present.load(Ordering::Relaxed) && forbidden(&asked.action) {

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 pub(crate) struct Fixture {
     pub(crate) store: SqliteStore,
     pub(crate) path: PathBuf,
-    _dir: TempDir,
+    pub(crate) dir: TempDir,
 }
 
 impl Fixture {
@@ -28,7 +28,7 @@ impl Fixture {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("idem.db");
         let store = configure(SqliteStore::builder(&path)).open().await.expect("opened");
-        Fixture { store, path, _dir: dir }
+        Fixture { store, path, dir }
     }
 
     /// A connection of the test's own.
