@@ -15,7 +15,7 @@ use crate::backoff::Backoff;
 use crate::ending::Ended;
 use crate::{
     Attempt, Begun, Busy, Claim, Config, Confirm, End, Error, ErrorKind, Fault, Final, Fingerprint, Identity, Lease,
-    OnUncertain, Operation, Outcome, Recorded, Replay, Reply, Span, State, Store, Ticket, Wait,
+    OnUncertain, Operation, Outcome, Record, Recorded, Replay, Reply, Span, State, Store, Ticket, Wait,
 };
 
 /// What is to be run: identity, operation and fingerprint, and what differs from the executor's [`Config`].
@@ -278,20 +278,20 @@ where
         Ok(Some(running)) => running,
         Ok(None) => {
             let taken_over = Outcome::InFlight { retry_after: lease.length.as_duration().min(SOON) };
-            return answer(caller, read(&inner, &lease, taken_over).await);
+            return answer(caller, read(found(&inner, &lease).await, &lease, taken_over));
         }
         Err(error) => return answer(caller, Err(error)),
     };
     let attempt = running.attempt().clone();
     let result = AssertUnwindSafe(async move { work(attempt).await }).catch_unwind().await.ok();
     let end = result.as_ref().map_or(Some(End::Unknown(None)), end_of);
-    let mut stored = Box::pin(running.end(end));
+    let mut stored = Box::pin(running.end(end.clone()));
     let ended = match inner.config.confirm {
         Confirm::AtOnce => None,
         Confirm::Within(budget) => tokio::time::timeout(budget, &mut stored).await.ok(),
     };
     match ended {
-        Some(ended) => answer(caller, said(&inner, ended, &lease, result).await),
+        Some(ended) => answer(caller, said(&inner, ended, &lease, end, result).await),
         None => {
             let outcome = match (inner.config.confirm, result) {
                 (_, None) => Outcome::Panicked,
@@ -332,24 +332,48 @@ async fn said<T: Reply, E: Reply>(
     inner: &Inner,
     ended: Ended,
     lease: &Lease,
+    end: Option<End>,
     result: Option<Result<T, Fault<E>>>,
 ) -> Result<Outcome<T, E>, Error> {
-    match (ended, result) {
-        (Ended::AsSaid, Some(result)) => Ok(Outcome::Executed(result)),
-        (Ended::Otherwise, Some(result)) => read(inner, lease, Outcome::Unconfirmed(result)).await,
-        (Ended::Otherwise, None) => read(inner, lease, Outcome::Panicked).await,
-        (Ended::GaveUp, Some(result)) => Ok(Outcome::Unconfirmed(result)),
-        (Ended::AsSaid | Ended::GaveUp, None) => Ok(Outcome::Panicked),
+    let not_known = |result: Option<_>| result.map_or(Outcome::Panicked, Outcome::Unconfirmed);
+    match ended {
+        Ended::AsSaid => Ok(result.map_or(Outcome::Panicked, Outcome::Executed)),
+        Ended::GaveUp => Ok(not_known(result)),
+        Ended::Otherwise => match found(inner, lease).await {
+            Some(record) if says(&record, lease, end.as_ref()) => {
+                Ok(result.map_or(Outcome::Panicked, Outcome::Executed))
+            }
+            record => read(record, lease, not_known(result)),
+        },
     }
 }
 
+async fn found(inner: &Inner, lease: &Lease) -> Option<Record> {
+    inner.store.get(&lease.identity).await.ok().flatten()
+}
+
+/// Is what the record says our own word? Then nobody overruled it: the reply to its first sending was lost, or the work
+/// had said the same in a joint transaction.
+fn says(record: &Record, lease: &Lease, end: Option<&End>) -> bool {
+    let ours = match (end, record.state) {
+        (Some(End::Succeeded(recorded)), State::Succeeded) | (Some(End::Failed(recorded)), State::Failed) => {
+            // The store may have kept a tombstone of it (F7).
+            let tombstone = Recorded::Tombstone { code: recorded.code() };
+            record.recorded.as_ref().is_some_and(|kept| kept == recorded || *kept == tombstone)
+        }
+        (Some(End::Unknown(_)), State::Unknown) => true,
+        _ => false,
+    };
+    ours && record.token == lease.token
+}
+
 /// Answers with what the record says, after our own word was refused; with `otherwise` when it says nothing final.
-async fn read<T: Reply, E: Reply>(
-    inner: &Inner,
+fn read<T: Reply, E: Reply>(
+    record: Option<Record>,
     lease: &Lease,
     otherwise: Outcome<T, E>,
 ) -> Result<Outcome<T, E>, Error> {
-    let Ok(Some(record)) = inner.store.get(&lease.identity).await else { return Ok(otherwise) };
+    let Some(record) = record else { return Ok(otherwise) };
     let end = match record.state {
         State::Succeeded => Final::Succeeded,
         State::Failed => Final::Failed,

@@ -103,6 +103,24 @@ async fn a_response_that_is_too_long_leaves_a_tombstone() {
     assert_eq!(effects.count(), 1);
 }
 
+/// What the record says is our own word, so the caller gets its answer and not a tombstone or "nobody knows".
+#[tokio::test(start_paused = true)]
+async fn a_lost_reply_of_the_completion_costs_the_caller_nothing() {
+    let (idem, store) = troubled([
+        (Op::Complete, Trouble::None),
+        (Op::Complete, Trouble::LoseReply),
+        (Op::Complete, Trouble::LoseReply),
+    ]);
+    let long =
+        idem.run(request("long"), |_| async { Ok::<_, Fault>(Response::new(201).with_body(vec![0; 2 * 1024 * 1024])) });
+    let Outcome::Executed(Ok(whole)) = long.await.unwrap() else { panic!("the first caller gets it whole") };
+    assert_eq!(whole.size(), 2 * 1024 * 1024);
+    let unknown = idem.run(request("unknown"), |_| async { Err::<String, _>(Fault::Unknown("timeout".to_owned())) });
+    assert_eq!(unknown.await.unwrap(), Outcome::Executed(Err(Fault::Unknown("timeout".to_owned()))));
+    // The long one was refused as it was, then its tombstone was sent twice.
+    assert_eq!(store.calls(Op::Complete), 3 + 2);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_release_is_tried_again_too() {
     let effects = Effects::default();
