@@ -35,10 +35,14 @@ enum Class {
 
 /// The error that a caller gets for what went wrong at a moment.
 pub(crate) fn of(error: rusqlite::Error, moment: Moment) -> Error {
-    let Some(code) = error.sqlite_error().map(|sqlite| sqlite.extended_code) else {
-        return Error::new(ErrorKind::Schema, "a stored row cannot be read").with_source(error);
-    };
-    of_code(code, moment).with_source(error)
+    match error {
+        rusqlite::Error::FromSqlConversionFailure(..)
+        | rusqlite::Error::IntegralValueOutOfRange(..)
+        | rusqlite::Error::InvalidColumnType(..) => {
+            Error::new(ErrorKind::Schema, "a stored row cannot be read").with_source(error)
+        }
+        _ => of_code(code(&error), moment).with_source(error),
+    }
 }
 
 /// The same for a bare result code.
@@ -57,9 +61,10 @@ pub(crate) fn of_code(code: c_int, moment: Moment) -> Error {
     }
 }
 
-/// SQLite's extended result code. An error of the driver itself has none, and is as doubtful as one of the disk.
+/// SQLite's extended result code. The driver keeps that of a statement that cannot be prepared to itself; it is always
+/// the general one.
 pub(crate) fn code(error: &rusqlite::Error) -> c_int {
-    error.sqlite_error().map_or(ffi::SQLITE_IOERR, |sqlite| sqlite.extended_code)
+    error.sqlite_error().map_or(ffi::SQLITE_ERROR, |sqlite| sqlite.extended_code)
 }
 
 /// Is it worth waiting and trying the same again on this connection?

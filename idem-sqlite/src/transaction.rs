@@ -138,13 +138,13 @@ impl SqliteStore {
         if let Some(answer) = self.answer_without_writing(claim, deadline).await?
             && let Err(answered) = granted(answer)
         {
-            return Ok(answered);
+            return Ok(*answered);
         }
         let claim = claim.clone();
         self.alone(deadline, move |transaction, context, guest| {
             let grant = match granted(claim.run(transaction, context)?) {
                 Ok(grant) => grant,
-                Err(answered) => return Ok((answered, Fate::RollBack)),
+                Err(answered) => return Ok((*answered, Fate::RollBack)),
             };
             let replay = guest.run(transaction, || work(transaction, &grant))?;
             check_size(Some(&replay.recorded), context.response_limit)?;
@@ -200,15 +200,15 @@ fn refused(transaction: &Transaction<'_>, context: &Context, lease: &Lease) -> R
     Ok(machine::complete(record.as_ref(), &trial, context.clock.now(), &context.rules).0)
 }
 
-fn granted(claimed: Claimed) -> Result<Grant, Once> {
-    match claimed {
-        Claimed::Acquired(grant) => Ok(grant),
-        Claimed::Replay(replay) => Err(Once::Done(replay)),
-        Claimed::InFlight { retry_after } => Err(Once::Busy { retry_after }),
-        Claimed::Mismatch => Err(Once::Mismatch),
-        Claimed::Uncertain(uncertain) => Err(Once::Uncertain(uncertain)),
-        Claimed::Spent(spent) => Err(Once::Spent(spent)),
-    }
+fn granted(claimed: Claimed) -> Result<Grant, Box<Once>> {
+    Err(Box::new(match claimed {
+        Claimed::Acquired(grant) => return Ok(grant),
+        Claimed::Replay(replay) => Once::Done(replay),
+        Claimed::InFlight { retry_after } => Once::Busy { retry_after },
+        Claimed::Mismatch => Once::Mismatch,
+        Claimed::Uncertain(uncertain) => Once::Uncertain(uncertain),
+        Claimed::Spent(spent) => Once::Spent(spent),
+    }))
 }
 
 /// What becomes of a transaction whose closure had no error.

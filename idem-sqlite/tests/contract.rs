@@ -1,5 +1,7 @@
 //! The clauses of the contract, each by a test that names it. Time moves through the data.
 
+#![allow(clippy::expect_used)] // A test fails by panicking.
+
 mod common;
 
 use std::num::NonZeroU32;

@@ -1,5 +1,7 @@
 //! What opening does to a file, and which files and settings it refuses.
 
+#![allow(clippy::expect_used)] // A test fails by panicking.
+
 mod common;
 
 use std::num::NonZeroUsize;

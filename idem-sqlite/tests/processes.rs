@@ -3,6 +3,8 @@
 //! The parent leads the children through rounds over their pipes, so that all of them claim the same keys at once, and
 //! moves time between rounds. What was granted is told by the children, not read from the table that is under test.
 
+#![allow(clippy::expect_used)] // A test fails by panicking.
+
 mod common;
 
 use std::collections::{BTreeMap, HashMap};

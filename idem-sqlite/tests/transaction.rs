@@ -1,5 +1,7 @@
 //! `settle`, `once` and `transaction`: the application's rows and the record, both or neither.
 
+#![allow(clippy::expect_used)] // A test fails by panicking.
+
 mod common;
 
 use std::sync::Arc;

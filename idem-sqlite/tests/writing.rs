@@ -1,5 +1,7 @@
 //! Group commit, the bounded queue, deadlines and callers that go away.
 
+#![allow(clippy::expect_used)] // A test fails by panicking.
+
 mod common;
 
 use std::num::NonZeroUsize;

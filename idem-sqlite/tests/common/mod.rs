@@ -1,5 +1,6 @@
 //! What the tests share: a store in a file of its own, and hands that move time through the data.
 
+#![allow(clippy::expect_used)] // A test fails by panicking.
 #![allow(dead_code)] // Each test binary uses its own part of it.
 
 use std::path::{Path, PathBuf};
