@@ -45,7 +45,7 @@ impl Default for Rules {
 pub enum Step {
     /// There is no record: create it ([`created`]). The only write that needs nothing read (clause C13).
     Insert,
-    /// Replace the record by [`rewritten`], if it still is as it was seen; else look again.
+    /// Replace the record by [`rewritten`], if it still [`stands`]; else look again.
     Rewrite(Rewrite, Seen),
     /// Change nothing.
     Answer(Claimed),
@@ -113,13 +113,24 @@ pub fn claim(record: Option<&Record>, claim: &Claim, now: StoreTime, rules: &Rul
     }
 }
 
+/// Does a rewrite still stand when its own statement runs? The row must be as it was seen, and the clock of *this*
+/// statement must still lead to the same decision: one that was delayed takes nothing over past `within`, and after
+/// a clock's step back it takes nothing from an owner whose lease runs again.
+#[must_use]
+pub fn stands(how: Rewrite, seen: &Seen, record: &Record, asked: &Claim, now: StoreTime, rules: &Rules) -> bool {
+    Seen::of(record) == *seen
+        && matches!(claim(Some(record), asked, now, rules), Step::Rewrite(again, _) if again == how)
+}
+
 /// The record that a claim of an absent identity creates.
 #[must_use]
 pub fn created(claim: &Claim, now: StoreTime) -> Record {
     born(claim, now, Fence::new(now.as_micros()))
 }
 
-/// The record after a rewrite. `record` is what [`claim`] decided on, and `now` may be later than that decision's.
+/// The record after a rewrite. `record` is the row as the rewriting statement finds it, never a copy from an earlier
+/// read: a renewal in between may have left its lease end alone and still have announced the work (clause C14) or left
+/// a checkpoint. `now` may be later than the decision's.
 #[must_use]
 pub fn rewritten(how: Rewrite, record: &Record, claim: &Claim, now: StoreTime) -> Record {
     let next_fence = Fence::new(now.as_micros().max(record.fence.get() + 1));

@@ -80,8 +80,9 @@ pub trait Store: Send + Sync {
     /// - **C12** If the row vanishes between a conflict and its reading, the claim starts again, a bounded number of
     ///   times; it never goes on unclaimed.
     /// - **C13** The only write that a claim does on its own is the INSERT that creates the record. Every other grant
-    ///   is a second statement, conditional on the fence, token, state and lease end that *this* call has just read.
-    ///   So a request that the network delivers late, or twice, takes over and re-opens nothing.
+    ///   is a second statement, conditional on the fence, token, state and lease end that *this* call has just read,
+    ///   and on the same decision by its own clock ([`stands`](crate::machine::stands)). So a request that the network
+    ///   delivers late, or twice, takes over and re-opens nothing.
     /// - **C14** A lapsed attempt that promised to announce itself (policy Hold) and never did ran nothing: it may be
     ///   taken over under Hold too. Nobody has to be woken because a reply was lost. (That a dropped claim's grant is
     ///   released is [`Idem`](crate::Idem)'s half of this clause.)
