@@ -27,10 +27,16 @@ where
         Ok(Outcome::Unconfirmed(Err(Fault::Unknown(HttpReply::Error(error))))) => return Err(error),
         Ok(Outcome::Unconfirmed(_)) => Refusal::Unconfirmed,
         Ok(Outcome::NotKept { code, .. } | Outcome::Spent(Spent { code, .. })) => Refusal::NotKept { code },
-        Ok(Outcome::Panicked) => Refusal::Panicked,
+        Ok(Outcome::Panicked) => {
+            tracing::error!("a handler panicked; its effect is not known");
+            Refusal::Panicked
+        }
         Ok(Outcome::InFlight { retry_after }) => Refusal::InFlight { retry_after },
         Ok(Outcome::Mismatch) => Refusal::Mismatch,
-        Ok(Outcome::Uncertain(_)) => Refusal::Uncertain,
+        Ok(Outcome::Uncertain(uncertain)) => {
+            tracing::warn!(attempt = uncertain.attempt, "refused a request that is held: somebody has to look");
+            Refusal::Uncertain
+        }
         Ok(Outcome::Busy(busy)) => Refusal::Busy(busy),
         Err(error) => Refusal::of_store(&error),
     };
@@ -39,7 +45,7 @@ where
 
 fn live<R: Body, E>(reply: HttpReply<R, E>) -> Result<Response<ResponseBody<R>>, E> {
     match reply {
-        HttpReply::Response { live, .. } => Ok(live),
+        HttpReply::Response { live, .. } => Ok(*live),
         HttpReply::Error(error) => Err(error),
     }
 }

@@ -18,7 +18,9 @@ use crate::{Idempotency, Profile, ScopeExtractor};
 /// It can be put around a whole application or a single route, any number of times with different [`Profile`]s, but a
 /// request must pass only one: the second would see the first's key in flight and answer 409.
 pub struct IdempotencyLayer<X> {
-    shared: Arc<Shared<X>>,
+    mode: Mode,
+    scope: Arc<X>,
+    profile: Arc<Profile>,
 }
 
 impl<X: ScopeExtractor> IdempotencyLayer<X> {
@@ -38,16 +40,12 @@ impl<X: ScopeExtractor> IdempotencyLayer<X> {
 
     /// The same layer with another profile.
     #[must_use]
-    pub fn profile(self, profile: Profile) -> IdempotencyLayer<X>
-    where
-        X: Clone,
-    {
-        let Shared { mode, scope, .. } = Arc::unwrap_or_clone(self.shared);
-        IdempotencyLayer { shared: Arc::new(Shared { mode, scope, profile: Arc::new(profile) }) }
+    pub fn profile(self, profile: Profile) -> IdempotencyLayer<X> {
+        IdempotencyLayer { profile: Arc::new(profile), ..self }
     }
 
     fn with(mode: Mode, scope: X) -> IdempotencyLayer<X> {
-        IdempotencyLayer { shared: Arc::new(Shared { mode, scope, profile: Arc::new(Profile::ietf()) }) }
+        IdempotencyLayer { mode, scope: Arc::new(scope), profile: Arc::new(Profile::ietf()) }
     }
 }
 
@@ -55,18 +53,19 @@ impl<S, X> Layer<S> for IdempotencyLayer<X> {
     type Service = Idempotency<S, X>;
 
     fn layer(&self, inner: S) -> Idempotency<S, X> {
-        Idempotency::new(inner, Arc::clone(&self.shared))
+        let IdempotencyLayer { mode, scope, profile } = self.clone();
+        Idempotency::new(inner, Shared { mode, scope, profile })
     }
 }
 
 impl<X> Clone for IdempotencyLayer<X> {
     fn clone(&self) -> IdempotencyLayer<X> {
-        IdempotencyLayer { shared: Arc::clone(&self.shared) }
+        IdempotencyLayer { mode: self.mode.clone(), scope: Arc::clone(&self.scope), profile: Arc::clone(&self.profile) }
     }
 }
 
 impl<X> std::fmt::Debug for IdempotencyLayer<X> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("IdempotencyLayer").field("profile", &self.shared.profile).finish_non_exhaustive()
+        f.debug_struct("IdempotencyLayer").field("profile", &self.profile).finish_non_exhaustive()
     }
 }

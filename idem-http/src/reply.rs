@@ -12,7 +12,7 @@ use crate::{Ends, Profile, ResponseBody};
 /// The answer of the inner service.
 pub(crate) enum HttpReply<R: Body, E> {
     Response {
-        live: Response<ResponseBody<R>>,
+        live: Box<Response<ResponseBody<R>>>,
         recorded: Recorded,
     },
     /// An error of the inner service, for its first caller. There is nothing in it to record.
@@ -32,7 +32,7 @@ pub(crate) fn verdict<R: Body<Data = Bytes>, E>(kept: Kept<R>, said: Option<Ends
         Whole::No | Whole::Aborted => tombstone(status),
     };
     let said = live.extensions().get::<Ends>().copied().or(said);
-    let reply = HttpReply::Response { live, recorded };
+    let reply = HttpReply::Response { live: Box::new(live), recorded };
     match said.unwrap_or(by_status) {
         Ends::Succeeded => Ok(reply),
         Ends::Failed => Err(Fault::Final(reply)),
@@ -56,6 +56,7 @@ where
 
     fn replay(response: idem_core::Response) -> Result<HttpReply<R, E>, CodecError> {
         let recorded = Recorded::Response(response.clone());
-        Ok(HttpReply::Response { live: replay(response)?.map(ResponseBody::whole), recorded })
+        let live = Box::new(replay(response)?.map(ResponseBody::whole));
+        Ok(HttpReply::Response { live, recorded })
     }
 }

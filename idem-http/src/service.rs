@@ -22,11 +22,10 @@ pub struct Idempotency<S, X> {
     shared: Arc<Shared<X>>,
 }
 
-/// What all services of one layer share.
-#[derive(Clone)]
+/// What all clones of one service share.
 pub(crate) struct Shared<X> {
     pub(crate) mode: Mode,
-    pub(crate) scope: X,
+    pub(crate) scope: Arc<X>,
     pub(crate) profile: Arc<Profile>,
 }
 
@@ -40,8 +39,8 @@ pub(crate) enum Mode {
 }
 
 impl<S, X> Idempotency<S, X> {
-    pub(crate) fn new(inner: S, shared: Arc<Shared<X>>) -> Idempotency<S, X> {
-        Idempotency { inner, shared }
+    pub(crate) fn new(inner: S, shared: Shared<X>) -> Idempotency<S, X> {
+        Idempotency { inner, shared: Arc::new(shared) }
     }
 }
 
@@ -92,7 +91,7 @@ where
 {
     let (mut parts, body) = request.into_parts();
     let profile = &shared.profile;
-    let (asked, body) = match identify(&shared.scope, profile, &parts, body).await {
+    let (asked, body) = match identify(&*shared.scope, profile, &parts, body).await {
         Ok(identified) => identified,
         Err(refusal) => return Ok(refused(refusal, profile)),
     };
