@@ -1,0 +1,3 @@
+//! The command: certifies backends, and prints the rules.
+
+fn main() {}

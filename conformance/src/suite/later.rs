@@ -1,0 +1,402 @@
+//! The rules of families that are not built yet: part of the catalogue from the start, so that no report can pass over
+//! them in silence.
+
+use crate::rules::{Check, Profile, Rule};
+
+const CONC_RULE: Rule =
+    Rule { check: Check::Later("needs concurrent histories"), ..Rule::of(Profile::Core) };
+
+pub(super) const CONC: &[Rule] = &[
+    Rule {
+        id: "CONC-001",
+        slug: "eight_contenders_one_acquired",
+        clause: "C9",
+        text: "Of eight contenders behind a barrier exactly one is Acquired, in each of twelve rounds.",
+        why: "Check, then act, has two winners.",
+        ..CONC_RULE
+    },
+    Rule {
+        id: "CONC-002",
+        slug: "complete_races_takeover",
+        clause: "F1, C6",
+        text: "Complete racing with a takeover has one winner, and the record is the winner's.",
+        why: "A paused owner wakes at exactly the wrong moment.",
+        ..CONC_RULE
+    },
+    Rule {
+        id: "CONC-003",
+        slug: "two_ends_race",
+        clause: "F2",
+        text: "Two completions of one attempt that race leave the first, and both callers learn that it is recorded.",
+        why: "A timeout path and a success path end the same attempt.",
+        ..CONC_RULE
+    },
+    Rule {
+        id: "CONC-004",
+        slug: "winner_rolls_back",
+        clause: "C9, J2",
+        text: "When the winner of a one-transaction claim rolls back, exactly one of those behind it goes on.",
+        why: "Nobody may conclude that somebody else did it.",
+        profile: Profile::Transactional,
+        ..CONC_RULE
+    },
+    Rule {
+        id: "CONC-005",
+        slug: "more_claimants_than_connections",
+        clause: "C11, X2",
+        text: "More claimants than connections all end, and none holds one connection while it waits for another.",
+        why: "A pool that waits for itself is a standstill.",
+        ..CONC_RULE
+    },
+    Rule {
+        id: "CONC-006",
+        slug: "opposite_orders_surface_no_deadlock",
+        clause: "X4",
+        text: "Many keys in opposite orders surface no deadlock.",
+        why: "Gap locks on distinct keys are the application's problem otherwise.",
+        ..CONC_RULE
+    },
+];
+
+const XPROC_RULE: Rule =
+    Rule { check: Check::Later("needs worker processes"), ..Rule::of(Profile::Shared) };
+
+pub(super) const XPROC: &[Rule] = &[
+    Rule {
+        id: "XPROC-001",
+        slug: "eight_processes_one_acquired",
+        clause: "C9",
+        text: "Of eight processes behind a barrier exactly one is Acquired.",
+        why: "A lock that is local to a process looks right in every test of one process.",
+        ..XPROC_RULE
+    },
+    Rule {
+        id: "XPROC-002",
+        slug: "eight_processes_one_takeover",
+        clause: "C6, C9",
+        text: "Of eight processes that contend for a lapsed lease exactly one takes over.",
+        why: "The same, when it matters most: after a crash.",
+        ..XPROC_RULE
+    },
+];
+
+const LIN_RULE: Rule =
+    Rule { check: Check::Later("needs the model and the history checker"), ..Rule::of(Profile::Core) };
+
+pub(super) const LIN: &[Rule] = &[
+    Rule {
+        id: "LIN-001",
+        slug: "random_programs_agree_with_the_model",
+        clause: "all",
+        text: "Random sequential programs are answered as the model answers them.",
+        why: "Rules look where somebody thought of looking.",
+        ..LIN_RULE
+    },
+    Rule {
+        id: "LIN-002",
+        slug: "concurrent_histories_are_linearizable",
+        clause: "C9",
+        text: "Concurrent histories of tasks are linearizable for each identity.",
+        why: "Some order has to explain every answer.",
+        ..LIN_RULE
+    },
+    Rule {
+        id: "LIN-003",
+        slug: "histories_of_processes_are_linearizable",
+        clause: "C9",
+        text: "Concurrent histories of processes are linearizable for each identity.",
+        why: "The same, without shared memory.",
+        profile: Profile::Shared,
+        ..LIN_RULE
+    },
+    Rule {
+        id: "LIN-004",
+        slug: "histories_under_faults_are_linearizable",
+        clause: "C9, X4",
+        text: "Histories with connection faults and unknown outcomes are linearizable.",
+        why: "The same, when the network is what it is.",
+        profile: Profile::Networked,
+        ..LIN_RULE
+    },
+];
+
+const DUR_RULE: Rule =
+    Rule { check: Check::Later("needs servers and processes that are killed"), ..Rule::of(Profile::Durable) };
+
+pub(super) const DUR: &[Rule] = &[
+    Rule {
+        id: "DUR-001",
+        slug: "acknowledged_survives_sigkill",
+        clause: "C10, F4",
+        text: "Acknowledged claims and ends survive SIGKILL of the server.",
+        why: "Who was told \"stored\" has answered its client.",
+        ..DUR_RULE
+    },
+    Rule {
+        id: "DUR-002",
+        slug: "unacknowledged_is_whole_or_absent",
+        clause: "X3",
+        text: "What was not acknowledged is there or not, and never half.",
+        why: "Half a record is a record that nobody can end.",
+        ..DUR_RULE
+    },
+    Rule {
+        id: "DUR-003",
+        slug: "fences_grow_after_a_restart",
+        clause: "fence",
+        text: "Fences still grow after a restart.",
+        why: "A fence that begins anew lets an older writer win.",
+        ..DUR_RULE
+    },
+    Rule {
+        id: "DUR-010",
+        slug: "power_loss",
+        clause: "C10, F4",
+        text: "What is acknowledged survives a loss of power.",
+        why: "Settings and hardware decide it.",
+        check: Check::Never("no test of software cuts the power: the report shows the settings instead"),
+        ..DUR_RULE
+    },
+];
+
+const CRASH_RULE: Rule =
+    Rule { check: Check::Later("needs clients that are killed"), ..Rule::of(Profile::Durable) };
+
+pub(super) const CRASH: &[Rule] = &[
+    Rule {
+        id: "CRASH-001",
+        slug: "client_killed_at_every_round_trip",
+        clause: "X3",
+        text: "A client that is killed at any round trip leaves the record whole.",
+        why: "Deployments kill processes at any moment.",
+        ..CRASH_RULE
+    },
+    Rule {
+        id: "CRASH-002",
+        slug: "client_killed_inside_a_transaction",
+        clause: "J1, J2",
+        text: "A client that is killed inside a transaction leaves rows and record in agreement.",
+        why: "This is what the joined transaction is for.",
+        profile: Profile::Transactional,
+        ..CRASH_RULE
+    },
+    Rule {
+        id: "CRASH-003",
+        slug: "connection_killed_by_the_server",
+        clause: "X3, X4",
+        text: "A connection that the server kills is a typed error, and the handle goes on.",
+        why: "Servers close idle and long transactions.",
+        profile: Profile::Networked,
+        ..CRASH_RULE
+    },
+    Rule {
+        id: "CRASH-004",
+        slug: "reopened_handle_goes_on",
+        clause: "X2",
+        text: "A handle that is opened again goes on with every record.",
+        why: "Nothing that matters may live in a process.",
+        ..CRASH_RULE
+    },
+];
+
+const NET_RULE: Rule =
+    Rule { check: Check::Later("needs the fault proxy"), ..Rule::of(Profile::Networked) };
+
+pub(super) const NET: &[Rule] = &[
+    Rule {
+        id: "NET-101",
+        slug: "claim_request_lost",
+        clause: "C3, C13",
+        text: "A claim whose request is lost changes nothing, and can be repeated.",
+        why: "Networks lose requests.",
+        ..NET_RULE
+    },
+    Rule {
+        id: "NET-102",
+        slug: "claim_reply_lost",
+        clause: "C3, C13",
+        text: "A claim whose reply is lost is Indeterminate, and repeating it tells.",
+        why: "Networks lose replies.",
+        ..NET_RULE
+    },
+    Rule {
+        id: "NET-103",
+        slug: "claim_delivered_late",
+        clause: "C13, X1",
+        text: "A claim that is delivered after a takeover changes nothing.",
+        why: "Networks deliver late.",
+        ..NET_RULE
+    },
+    Rule {
+        id: "NET-201",
+        slug: "complete_request_lost",
+        clause: "F2, F3",
+        text: "A complete whose request is lost changes nothing, and can be repeated.",
+        why: "Networks lose requests.",
+        ..NET_RULE
+    },
+    Rule {
+        id: "NET-202",
+        slug: "complete_reply_lost",
+        clause: "F2, F3",
+        text: "A complete whose reply is lost is Indeterminate, and repeating it tells.",
+        why: "Networks lose replies.",
+        ..NET_RULE
+    },
+    Rule {
+        id: "NET-203",
+        slug: "complete_delivered_late",
+        clause: "X1",
+        text: "A complete that is delivered after a takeover changes nothing.",
+        why: "Networks deliver late.",
+        ..NET_RULE
+    },
+    Rule {
+        id: "NET-301",
+        slug: "renew_request_lost",
+        clause: "R1, R2",
+        text: "A renew whose request is lost changes nothing, and can be repeated.",
+        why: "Networks lose requests.",
+        ..NET_RULE
+    },
+    Rule {
+        id: "NET-302",
+        slug: "renew_reply_lost",
+        clause: "R1, R2",
+        text: "A renew whose reply is lost is Indeterminate, and repeating it tells.",
+        why: "Networks lose replies.",
+        ..NET_RULE
+    },
+    Rule {
+        id: "NET-303",
+        slug: "renew_delivered_late",
+        clause: "X1",
+        text: "A renew that is delivered after a takeover changes nothing.",
+        why: "Networks deliver late.",
+        ..NET_RULE
+    },
+    Rule {
+        id: "NET-401",
+        slug: "release_request_lost",
+        clause: "L1, L2",
+        text: "A release whose request is lost changes nothing, and can be repeated.",
+        why: "Networks lose requests.",
+        ..NET_RULE
+    },
+    Rule {
+        id: "NET-402",
+        slug: "release_reply_lost",
+        clause: "L1, L2",
+        text: "A release whose reply is lost is Indeterminate, and repeating it tells.",
+        why: "Networks lose replies.",
+        ..NET_RULE
+    },
+    Rule {
+        id: "NET-403",
+        slug: "release_delivered_late",
+        clause: "X1",
+        text: "A release that is delivered after a takeover changes nothing.",
+        why: "Networks deliver late.",
+        ..NET_RULE
+    },
+    Rule {
+        id: "NET-501",
+        slug: "black_hole_keeps_the_deadline",
+        clause: "X5",
+        text: "In a black hole every operation ends within its deadline.",
+        why: "No packet comes, and no error either.",
+        ..NET_RULE
+    },
+    Rule {
+        id: "NET-502",
+        slug: "reset_never_crosses_replies",
+        clause: "X3",
+        text: "After a reset no call reads another call's reply.",
+        why: "A connection that goes back with an unread reply answers the next caller.",
+        ..NET_RULE
+    },
+];
+
+const CANCEL_RULE: Rule =
+    Rule { check: Check::Later("needs futures that are dropped at every poll"), ..Rule::of(Profile::Core) };
+
+pub(super) const CANCEL: &[Rule] = &[
+    Rule {
+        id: "CANCEL-001",
+        slug: "dropped_claim",
+        clause: "X3",
+        text: "A claim that is dropped at any poll happened wholly or not at all, and the next calls are right.",
+        why: "Clients go away in the middle.",
+        ..CANCEL_RULE
+    },
+    Rule {
+        id: "CANCEL-002",
+        slug: "dropped_complete",
+        clause: "X3",
+        text: "A completion that is dropped at any poll happened wholly or not at all, and the next calls are right.",
+        why: "A connection that goes back inside a transaction blocks everybody.",
+        ..CANCEL_RULE
+    },
+    Rule {
+        id: "CANCEL-003",
+        slug: "dropped_execution",
+        clause: "X3, C14",
+        text: "An execution that is dropped at any poll leaks no lease and no task.",
+        why: "The caller's disconnect must not cancel the record.",
+        ..CANCEL_RULE
+    },
+];
+
+const CACHE_RULE: Rule =
+    Rule { check: Check::Later("needs caches"), ..Rule::of(Profile::Cached) };
+
+pub(super) const CACHE: &[Rule] = &[
+    Rule {
+        id: "CACHE-001",
+        slug: "empty_cache",
+        clause: "C9",
+        text: "With an empty cache every answer is the arbiter's.",
+        why: "A cache may save work, and decide nothing.",
+        ..CACHE_RULE
+    },
+    Rule {
+        id: "CACHE-002",
+        slug: "flushed_and_restarted_cache",
+        clause: "C9",
+        text: "A cache that is flushed or restarted in the middle changes no answer.",
+        why: "Caches evict and fail over.",
+        ..CACHE_RULE
+    },
+    Rule {
+        id: "CACHE-003",
+        slug: "cache_that_is_down",
+        clause: "X5",
+        text: "With the cache down or slow the store still answers, in time.",
+        why: "A cache must not be what idempotency depends on.",
+        ..CACHE_RULE
+    },
+    Rule {
+        id: "CACHE-004",
+        slug: "lying_cache",
+        clause: "C9",
+        text: "A cache that says \"done\" or \"in flight\" of an absent key misleads no longer than the declared staleness.",
+        why: "A stale answer loses a request.",
+        ..CACHE_RULE
+    },
+    Rule {
+        id: "CACHE-005",
+        slug: "no_replay_after_retention",
+        clause: "C1",
+        text: "Nothing is replayed from a cache after its retention.",
+        why: "Two clocks decide then.",
+        ..CACHE_RULE
+    },
+    Rule {
+        id: "CACHE-006",
+        slug: "late_write_never_overwrites",
+        clause: "X1",
+        text: "A late write into the cache never overwrites the newer owner's.",
+        why: "A stale owner's answer would be replayed.",
+        ..CACHE_RULE
+    },
+];
