@@ -2,7 +2,7 @@
 
 use http::request::Parts;
 use http::{Uri, header};
-use idem_core::{Fingerprint, MAX_TEXT, Operation};
+use idem_core::{Error, Fingerprint, MAX_TEXT, Operation};
 
 use crate::Profile;
 
@@ -13,9 +13,12 @@ const RECIPE: &[u8] = b"http/1";
 ///
 /// Everything in it is what the client sent, or was named by [`Profile::operation`]: a route's template is not among
 /// it, so that renaming a path parameter, or moving the layer outside of the router, turns no retry into a mismatch.
-pub(crate) fn fingerprint(profile: &Profile, parts: &Parts, body: &[u8]) -> (Operation, Fingerprint) {
+pub(crate) fn fingerprint(profile: &Profile, parts: &Parts, body: &[u8]) -> Result<(Operation, Fingerprint), Error> {
     let uri = original(parts);
-    let operation = profile.operation.clone().unwrap_or_else(|| by_request(parts, uri));
+    let operation = match &profile.operation {
+        Some(named) => named.clone(),
+        None => by_request(parts, uri)?,
+    };
     let mut builder = Fingerprint::of(&operation)
         .field("recipe", RECIPE)
         .field("method", parts.method.as_str().as_bytes())
@@ -26,20 +29,13 @@ pub(crate) fn fingerprint(profile: &Profile, parts: &Parts, body: &[u8]) -> (Ope
     for value in parts.headers.get_all(header::CONTENT_TYPE) {
         builder = builder.field("content-type", value.as_bytes());
     }
-    (operation, builder.field("body", body).finish())
+    Ok((operation, builder.field("body", body).finish()))
 }
 
 /// Method and path, cut to what an operation may have; the fingerprint has the whole path beside it.
-fn by_request(parts: &Parts, uri: &Uri) -> Operation {
+fn by_request(parts: &Parts, uri: &Uri) -> Result<Operation, Error> {
     let text = format!("{} {}", parts.method, uri.path());
-    let end = text.floor_char_boundary(MAX_TEXT);
-    Operation::new(&text[..end]).unwrap_or_else(|_| unnamed())
-}
-
-/// Only a NUL could bring it here, which neither a method nor a path has.
-#[allow(clippy::expect_used)]
-fn unnamed() -> Operation {
-    Operation::new("unnamed").expect("a constant that is valid")
+    Operation::new(&text[..text.floor_char_boundary(MAX_TEXT)])
 }
 
 /// The URI that the client sent: a nested router shortens the one in the request.

@@ -28,6 +28,6 @@ where
     let scope = scope.scope(parts).map_err(Refusal::Denied)?;
     let key = key(&parts.headers, &profile.header, profile.syntax).map_err(Refusal::Key)?;
     let body = request_body::read(body, profile.body_limit).await?;
-    let (operation, fingerprint) = fingerprint(profile, parts, &body);
+    let (operation, fingerprint) = fingerprint(profile, parts, &body).map_err(|error| Refusal::of_store(&error))?;
     Ok((Request::new(Identity::new(scope, key), operation, fingerprint), body))
 }

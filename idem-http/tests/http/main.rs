@@ -13,4 +13,3 @@ mod streams;
 mod life;
 mod joint;
 mod identify;
-mod plain;
