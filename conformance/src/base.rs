@@ -3,7 +3,7 @@
 mod in_memory;
 #[cfg(feature = "memory")]
 mod memory;
-#[cfg(any())]
+#[cfg(feature = "sqlite")]
 mod sqlite;
 
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub use in_memory::{Ageable, InMemory, Sharing};
 #[cfg(feature = "memory")]
 pub use memory::memory;
-#[cfg(any())]
+#[cfg(feature = "sqlite")]
 pub use sqlite::Sqlite;
 
 use crate::Harness;
@@ -43,7 +43,7 @@ fn built_in(name: &str, url: Option<&str>) -> Option<Arc<dyn Harness>> {
     match name {
         #[cfg(feature = "memory")]
         "memory" => Some(Arc::new(memory())),
-        #[cfg(any())]
+        #[cfg(feature = "sqlite")]
         "sqlite" => Some(Arc::new(Sqlite::new(url))),
         _ => None,
     }

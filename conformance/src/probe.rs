@@ -50,7 +50,9 @@ async fn not_durable(t: &Trial) -> Denial {
 async fn not_networked(t: &Trial) -> Denial {
     match t.harness().open(t.namespace(), &How::usual().reaching(Reach::Nowhere)).await {
         Err(OpenError::Unsupported(_)) => Ok("there is no address that could be out of reach".into()),
-        Err(error) => Err(false_denial(Profile::Networked, &format!("an address where nobody answers ends as: {error}"))),
+        Err(error) => {
+            Err(false_denial(Profile::Networked, &format!("an address where nobody answers ends as: {error}")))
+        }
         Ok(_) => Err(false_denial(Profile::Networked, "a handle opens at an address where nobody answers")),
     }
 }

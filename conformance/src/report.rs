@@ -168,7 +168,11 @@ impl Report {
             seed: settings.seed,
             started_at: humantime::format_rfc3339_seconds(started_at).to_string(),
             took_ms: took.as_millis(),
-            time_moved_by: if gaps.contains_key(&Hook::Age) { "nothing" } else { "shifting the times of one record back" },
+            time_moved_by: if gaps.contains_key(&Hook::Age) {
+                "nothing"
+            } else {
+                "shifting the times of one record back"
+            },
             durability,
             gaps,
             verdict,

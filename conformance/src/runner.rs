@@ -17,12 +17,12 @@ pub use assert::assert_conformant;
 pub use libtest::{main, main_all};
 pub use settings::{Settings, Tier};
 
+use crate::Profile;
 use crate::harness::{Harness, Hook};
 use crate::probe::{self, Denial};
 use crate::report::{Found, Report, RuleResult, Status};
 use crate::rules::{Check, Rule, catalogue};
 use crate::trial::{Outcome, Stop, Trial};
-use crate::Profile;
 
 /// No trial takes longer: every call in it has its own, far smaller limit.
 const LIMIT: Duration = Duration::from_secs(300);

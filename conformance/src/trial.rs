@@ -23,7 +23,9 @@ pub use stop::{Outcome, Stop};
 pub(crate) use stop::{ensure, ensure_eq};
 
 use crate::Profile;
-use crate::harness::{Aged, Declaration, Guard, Harness, Hook, HookError, Hooked, How, LEAST_RESPONSE_LIMIT, Namespace};
+use crate::harness::{
+    Aged, Declaration, Guard, Harness, Hook, HookError, Hooked, How, LEAST_RESPONSE_LIMIT, Namespace,
+};
 
 /// The lease of a trial, unless a rule says otherwise. Minutes, so that a slow machine ends none.
 pub const LEASE: Span = Span::saturating_secs(300);

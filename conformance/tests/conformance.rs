@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use conformance::base;
+use conformance::base::{self, Sqlite};
 
 fn main() -> ExitCode {
-    conformance::main_all(vec![Arc::new(base::memory())])
+    conformance::main_all(vec![Arc::new(base::memory()), Arc::new(Sqlite::new(None))])
 }

@@ -1,9 +1,7 @@
 //! The decisions of a store, one by one, so that a mutant can change one of them.
 
 use idem_core::machine::{self, Purge, Rules, Step};
-use idem_core::{
-    Claim, Claimed, Complete, Completed, Identity, Record, Release, Released, Renew, Renewed, StoreTime,
-};
+use idem_core::{Claim, Claimed, Complete, Completed, Identity, Record, Release, Released, Renew, Renewed, StoreTime};
 
 /// What a store decides. Each gives the answer, and the row that is written, if one is.
 #[derive(Clone, Copy)]
@@ -56,12 +54,7 @@ impl Logic {
 }
 
 /// A good store's claim.
-pub(super) fn claim(
-    found: Option<&Record>,
-    claim: &Claim,
-    now: StoreTime,
-    rules: &Rules,
-) -> (Claimed, Option<Record>) {
+pub(super) fn claim(found: Option<&Record>, claim: &Claim, now: StoreTime, rules: &Rules) -> (Claimed, Option<Record>) {
     let record = match (machine::claim(found, claim, now, rules), found) {
         (Step::Answer(answer), _) => return (answer, None),
         (Step::Rewrite(how, _), Some(found)) => machine::rewritten(how, found, claim, now),

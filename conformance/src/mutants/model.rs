@@ -10,6 +10,5 @@ use std::sync::LazyLock;
 use super::Mutant;
 
 /// All of them.
-pub(super) static MUTANTS: LazyLock<Vec<Mutant>> = LazyLock::new(|| {
-    [grants::MUTANTS, ends::MUTANTS, keeping::MUTANTS, identities::MUTANTS].concat()
-});
+pub(super) static MUTANTS: LazyLock<Vec<Mutant>> =
+    LazyLock::new(|| [grants::MUTANTS, ends::MUTANTS, keeping::MUTANTS, identities::MUTANTS].concat());

@@ -92,11 +92,7 @@ struct Backend {
 
 impl Backend {
     fn new(harness: Arc<dyn Harness>, settings: Settings) -> Backend {
-        Backend {
-            name: harness.identity().name,
-            run: Arc::new(Run::new(harness, settings)),
-            results: Arc::default(),
-        }
+        Backend { name: harness.identity().name, run: Arc::new(Run::new(harness, settings)), results: Arc::default() }
     }
 
     fn trials(&self, runtime: &Arc<Runtime>) -> Vec<Trial> {

@@ -170,8 +170,7 @@ async fn first_claim(t: &Trial) -> Outcome {
     ensure_eq!(record.owner, Some(owner), "the owner in the record");
     ensure_eq!(record.on_uncertain, claim.on_uncertain(), "the policy in the record");
     ensure_eq!(record.recorded, None, "the response in the record");
-    let (lease, retention) =
-        (record.lease_until.since(record.claimed_at), record.expires_at.since(record.created_at));
+    let (lease, retention) = (record.lease_until.since(record.claimed_at), record.expires_at.since(record.created_at));
     ensure!(close(t, lease, LEASE), "the lease in the record is {lease:?}, expected {LEASE:?}");
     ensure!(close(t, retention, RETENTION), "the retention in the record is {retention:?}, expected {RETENTION:?}");
     Ok(())
@@ -299,7 +298,8 @@ async fn same_token(t: &Trial) -> Outcome {
     let store = t.store().await?;
     for on_uncertain in [None, Some(OnUncertain::Hold)] {
         let identity = t.identity()?;
-        let builder = on_uncertain.into_iter().fold(t.claim(&identity)?, |builder, policy| builder.on_uncertain(policy));
+        let builder =
+            on_uncertain.into_iter().fold(t.claim(&identity)?, |builder, policy| builder.on_uncertain(policy));
         let claim = built(builder.clone())?;
         // `build` keeps the builder's token, so every one of these names the same attempt.
         let again = |lease| built(builder.clone().lease(lease));
@@ -313,7 +313,10 @@ async fn same_token(t: &Trial) -> Outcome {
         let long = store.acquire(&again(RETENTION)?, "with the same token and a longer lease").await?;
         t.same_grant(&first.lease, &long.lease)?;
         let after = t.record(&identity).await?;
-        ensure!(after.lease_until > before.lease_until, "the same claim with a longer lease did not lengthen the lease");
+        ensure!(
+            after.lease_until > before.lease_until,
+            "the same claim with a longer lease did not lengthen the lease"
+        );
         store.in_flight(&t.usual(&identity)?, "with another token").await?;
 
         t.age(&identity, plus(RETENTION, MARGIN)).await?;

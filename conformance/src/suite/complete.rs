@@ -267,7 +267,9 @@ async fn too_large(t: &Trial) -> Outcome {
         let complete = idem_core::Complete::new(grant.lease.clone(), end.clone());
         match store.raw().complete(&complete).await {
             Err(error) if error.kind() == ErrorKind::TooLarge => {}
-            Err(error) => return Err(Stop::Fail(format!("a response over the limit is {:?}, expected TooLarge", error.kind()))),
+            Err(error) => {
+                return Err(Stop::Fail(format!("a response over the limit is {:?}, expected TooLarge", error.kind())));
+            }
             Ok(answer) => return Err(Stop::Fail(format!("a response over the limit was answered {answer:?}"))),
         }
         t.unchanged(&before, "a response over the limit").await?;

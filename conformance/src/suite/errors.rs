@@ -96,7 +96,9 @@ async fn unreachable(t: &Trial) -> Outcome {
             let identity = t.identity()?;
             match tokio::time::timeout(DEADLINE + SLACK, store.claim(&t.usual(&identity)?)).await {
                 Ok(Err(error)) => error,
-                Ok(Ok(answer)) => return Err(Stop::Fail(format!("nobody answers there, and yet a claim was {answer:?}"))),
+                Ok(Ok(answer)) => {
+                    return Err(Stop::Fail(format!("nobody answers there, and yet a claim was {answer:?}")));
+                }
                 Err(_) => return Err(Stop::Fail("a claim at an address where nobody answers does not end".into())),
             }
         }
@@ -114,7 +116,9 @@ async fn other_constraint(t: &Trial) -> Outcome {
     let planted = t.harness().obstruct(t.namespace(), Obstacle::OtherConstraint).await;
     t.hooked(Hook::Obstruct, planted)?;
     match store.raw().claim(&t.usual(&identity)?).await {
-        Err(error) => ensure!(!error.is_retryable(), "a constraint that stays is said to be worth another try: {error}"),
+        Err(error) => {
+            ensure!(!error.is_retryable(), "a constraint that stays is said to be worth another try: {error}")
+        }
         Ok(answer) => return Err(Stop::Fail(format!("an insert that violates another constraint was {answer:?}"))),
     }
     ensure_eq!(t.read(&identity).await?, None, "the record after a claim that violated another constraint");

@@ -127,7 +127,8 @@ async fn impossible(t: &Trial) -> Outcome {
 }
 
 async fn special(t: &Trial) -> Outcome {
-    let texts = ["a%", "ab", "a_", "ac", "%", "_", "a'b", "a''b", "a\"b", "a`b", "a\\b", "a\\\\b", "a;--", "a[b]", "a*"];
+    let texts =
+        ["a%", "ab", "a_", "ac", "%", "_", "a'b", "a''b", "a\"b", "a`b", "a\\b", "a\\\\b", "a;--", "a[b]", "a*"];
     t.apart(&texts).await?;
 
     let store = t.store().await?;
@@ -190,4 +191,3 @@ impl Trial {
         Ok(())
     }
 }
-

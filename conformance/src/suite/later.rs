@@ -3,8 +3,7 @@
 
 use crate::rules::{Check, Profile, Rule};
 
-const CONC_RULE: Rule =
-    Rule { check: Check::Later("needs concurrent histories"), ..Rule::of(Profile::Core) };
+const CONC_RULE: Rule = Rule { check: Check::Later("needs concurrent histories"), ..Rule::of(Profile::Core) };
 
 pub(super) const CONC: &[Rule] = &[
     Rule {
@@ -58,8 +57,7 @@ pub(super) const CONC: &[Rule] = &[
     },
 ];
 
-const XPROC_RULE: Rule =
-    Rule { check: Check::Later("needs worker processes"), ..Rule::of(Profile::Shared) };
+const XPROC_RULE: Rule = Rule { check: Check::Later("needs worker processes"), ..Rule::of(Profile::Shared) };
 
 pub(super) const XPROC: &[Rule] = &[
     Rule {
@@ -159,8 +157,7 @@ pub(super) const DUR: &[Rule] = &[
     },
 ];
 
-const CRASH_RULE: Rule =
-    Rule { check: Check::Later("needs clients that are killed"), ..Rule::of(Profile::Durable) };
+const CRASH_RULE: Rule = Rule { check: Check::Later("needs clients that are killed"), ..Rule::of(Profile::Durable) };
 
 pub(super) const CRASH: &[Rule] = &[
     Rule {
@@ -199,8 +196,7 @@ pub(super) const CRASH: &[Rule] = &[
     },
 ];
 
-const NET_RULE: Rule =
-    Rule { check: Check::Later("needs the fault proxy"), ..Rule::of(Profile::Networked) };
+const NET_RULE: Rule = Rule { check: Check::Later("needs the fault proxy"), ..Rule::of(Profile::Networked) };
 
 pub(super) const NET: &[Rule] = &[
     Rule {
@@ -347,8 +343,7 @@ pub(super) const CANCEL: &[Rule] = &[
     },
 ];
 
-const CACHE_RULE: Rule =
-    Rule { check: Check::Later("needs caches"), ..Rule::of(Profile::Cached) };
+const CACHE_RULE: Rule = Rule { check: Check::Later("needs caches"), ..Rule::of(Profile::Cached) };
 
 pub(super) const CACHE: &[Rule] = &[
     Rule {

@@ -7,7 +7,9 @@ use idem_core::{Claim, Claimed, ErrorKind, HowEnded, Renew, Span, State};
 use tokio::sync::Barrier;
 
 use crate::rules::{Profile, Rule, run};
-use crate::trial::{Handle, LEASE, MARGIN, Outcome, RETENTION, Stage, Stop, Trial, built, ensure, ensure_eq, minus, plus};
+use crate::trial::{
+    Handle, LEASE, MARGIN, Outcome, RETENTION, Stage, Stop, Trial, built, ensure, ensure_eq, minus, plus,
+};
 
 const CORE: Rule = Rule::of(Profile::Core);
 
@@ -204,7 +206,8 @@ async fn resolution(t: &Trial) -> Outcome {
 
 async fn durations(t: &Trial) -> Outcome {
     let store = t.store().await?;
-    let refused = |made: Result<Span, idem_core::Error>| made.is_err_and(|error| error.kind() == ErrorKind::InvalidInput);
+    let refused =
+        |made: Result<Span, idem_core::Error>| made.is_err_and(|error| error.kind() == ErrorKind::InvalidInput);
     ensure!(refused(Span::micros(0)), "a duration of zero was taken");
     ensure!(refused(Span::micros(u64::MAX)), "a duration that overflows was taken");
     let identity = t.identity()?;

@@ -6,7 +6,9 @@ use idem_core::machine::Rules;
 use idem_core::{Claimed, Identity, OnUncertain, Recorded, Renew, Span, State};
 
 use crate::rules::{Profile, Rule, run};
-use crate::trial::{Handle, LEASE, MARGIN, Outcome, RETENTION, Stage, Stop, Trial, built, ensure, ensure_eq, minus, plus};
+use crate::trial::{
+    Handle, LEASE, MARGIN, Outcome, RETENTION, Stage, Stop, Trial, built, ensure, ensure_eq, minus, plus,
+};
 
 const MAINTAINED: Rule = Rule::of(Profile::Maintained);
 

@@ -117,7 +117,10 @@ async fn honest_ageing(t: &Trial) -> Outcome {
                 "the ageing hook moved a time of a record that is {stage:?} by {moved:?}, expected {by:?}"
             );
         }
-        ensure!(timeless(&after) == timeless(&before), "the ageing hook changed more than times: {before:?} to {after:?}");
+        ensure!(
+            timeless(&after) == timeless(&before),
+            "the ageing hook changed more than times: {before:?} to {after:?}"
+        );
         t.unchanged(&beside, "the ageing of another record").await?;
     }
     let absent = t.identity()?;

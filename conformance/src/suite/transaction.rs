@@ -193,7 +193,10 @@ async fn usable_after_duplicate(t: &Trial) -> Outcome {
     }
     let before = t.record(&identity).await?;
     let played = t.play(script).await?;
-    ensure!(matches!(played, Scripted::NotFirst { usable: true }), "once of a running attempt's key ended as {played:?}");
+    ensure!(
+        matches!(played, Scripted::NotFirst { usable: true }),
+        "once of a running attempt's key ended as {played:?}"
+    );
     ensure_eq!(t.rows().await?, ["goes on"], "the business rows of a transaction that met a duplicate");
     t.unchanged(&before, "once of a running attempt's key").await
 }

@@ -133,7 +133,11 @@ impl Handle {
     pub async fn acquire(&self, claim: &Claim, when: &str) -> Result<Grant, Stop> {
         match self.claim(claim).await? {
             Claimed::Acquired(grant) => {
-                super::ensure_eq!(grant.lease.token, claim.token(), "the granted lease has another token than the claim");
+                super::ensure_eq!(
+                    grant.lease.token,
+                    claim.token(),
+                    "the granted lease has another token than the claim"
+                );
                 super::ensure_eq!(grant.lease.identity, *claim.identity(), "the granted lease is for another identity");
                 Ok(grant)
             }

@@ -25,8 +25,7 @@ pub enum Stage {
 
 impl Stage {
     /// The states in which a record is some attempt's, or its result.
-    pub const KEPT: [Stage; 5] =
-        [Stage::Processing, Stage::Lapsed, Stage::Succeeded, Stage::Failed, Stage::Unknown];
+    pub const KEPT: [Stage; 5] = [Stage::Processing, Stage::Lapsed, Stage::Succeeded, Stage::Failed, Stage::Unknown];
 }
 
 impl Trial {

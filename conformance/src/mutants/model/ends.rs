@@ -360,7 +360,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         kind: renewing(|found, renew, now| {
             let (answer, record) = machine::renew(found, renew, now);
             let checkpoint = renew.checkpoint_left().cloned();
-            let back = |record: Record| Record { checkpoint: checkpoint.clone().or(record.checkpoint.clone()), ..record };
+            let back =
+                |record: Record| Record { checkpoint: checkpoint.clone().or(record.checkpoint.clone()), ..record };
             (answer, record.map(back))
         }),
         kills: "CHECKPOINT-002",

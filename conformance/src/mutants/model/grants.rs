@@ -209,7 +209,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         id: "M-within-ignored",
         kind: claiming(|found, claim, now, rules| match found {
             Some(found) if found.on_uncertain != OnUncertain::Hold => {
-                let (young, asked) = (Record { created_at: now, ..found.clone() }, good(Some(found), claim, now, rules));
+                let (young, asked) =
+                    (Record { created_at: now, ..found.clone() }, good(Some(found), claim, now, rules));
                 match (asked, good(Some(&young), claim, now, rules)) {
                     ((Claimed::Uncertain(_), _), (Claimed::Acquired(_), _)) => {
                         seize(Rewrite::TakeOver, found, claim, now)

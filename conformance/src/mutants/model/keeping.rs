@@ -61,9 +61,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         id: "M-no-quarantine",
-        kind: purging(|record, now, rules| {
-            machine::purge(record, now, &Rules { quarantine: Span::MIN, ..*rules })
-        }),
+        kind: purging(|record, now, rules| machine::purge(record, now, &Rules { quarantine: Span::MIN, ..*rules })),
         kills: "PURGE-007",
         because: "A late statement of an earlier life meets no fence.",
         says: "an independent read finds no record",
