@@ -196,6 +196,10 @@ impl Attempt {
         Ok((renewed == Renewed::Held).then_some(Settling { _guard: guard }))
     }
 
+    pub(crate) fn fingerprint(&self) -> &Fingerprint {
+        &self.shared.fingerprint
+    }
+
     /// Renews the lease; what is heard is shown to the work. None, and nothing sent, while a checkpoint or a joint
     /// transaction takes care of the lease.
     pub(crate) async fn renew(&self) -> Option<Result<Renewed, Error>> {

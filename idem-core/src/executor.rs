@@ -1,21 +1,19 @@
 //! The executor: runs work exactly once per key, over any store.
 
 use std::future::Future;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::backoff::Backoff;
-use crate::ending::Ended;
+use crate::driving::{drive, replayed};
 use crate::{
-    Attempt, Begun, Busy, Claim, Config, Confirm, End, Error, ErrorKind, Fault, Final, Fingerprint, Identity, Lease,
-    OnUncertain, Operation, Outcome, Record, Recorded, Replay, Reply, Span, State, Store, Ticket, Wait,
+    Attempt, Begun, Busy, Claim, Config, Error, ErrorKind, Fault, Final, Fingerprint, Identity, OnUncertain, Operation,
+    Outcome, Replay, Reply, Span, State, Store, Wait,
 };
 
 /// What is to be run: identity, operation and fingerprint, and what differs from the executor's [`Config`].
@@ -255,149 +253,4 @@ impl std::fmt::Debug for Idem {
 
 fn slots(config: &Config) -> usize {
     config.max_running.min(Semaphore::MAX_PERMITS)
-}
-
-/// When to ask again about an attempt whose lease this process does not know.
-const SOON: Duration = Duration::from_secs(1);
-
-type Answer<T, E> = oneshot::Sender<Result<Outcome<T, E>, Error>>;
-
-/// The life of one attempt, in a task of its own.
-async fn drive<T, E, F, Fut>(inner: Arc<Inner>, ticket: Ticket, work: F, caller: Answer<T, E>)
-where
-    T: Reply,
-    E: Reply,
-    F: FnOnce(Attempt) -> Fut + Send + 'static,
-    Fut: Future<Output = Result<T, Fault<E>>> + Send + 'static,
-{
-    if caller.is_closed() {
-        return; // The caller went away before the work was polled: the ticket releases the key.
-    }
-    let lease = ticket.lease().clone();
-    let running = match ticket.start().await {
-        Ok(Some(running)) => running,
-        Ok(None) => {
-            let taken_over = Outcome::InFlight { retry_after: lease.length.as_duration().min(SOON) };
-            return answer(caller, read(found(&inner, &lease).await, &lease, taken_over));
-        }
-        Err(error) => return answer(caller, Err(error)),
-    };
-    let attempt = running.attempt().clone();
-    let result = AssertUnwindSafe(async move { work(attempt).await }).catch_unwind().await.ok();
-    let end = result.as_ref().map_or(Some(End::Unknown(None)), end_of);
-    let mut stored = Box::pin(running.end(end.clone()));
-    let ended = match inner.config.confirm {
-        Confirm::AtOnce => None,
-        Confirm::Within(budget) => tokio::time::timeout(budget, &mut stored).await.ok(),
-    };
-    match ended {
-        Some(ended) => answer(caller, said(&inner, ended, &lease, end, result).await),
-        None => {
-            let outcome = match (inner.config.confirm, result) {
-                (_, None) => Outcome::Panicked,
-                (Confirm::AtOnce, Some(result)) => Outcome::Executed(result),
-                (Confirm::Within(_), Some(result)) => Outcome::Unconfirmed(result),
-            };
-            answer(caller, Ok(outcome));
-            let _logged = stored.await;
-        }
-    }
-}
-
-/// A caller that went away is answered from the record when it comes back.
-fn answer<T, E>(caller: Answer<T, E>, outcome: Result<Outcome<T, E>, Error>) {
-    let _ = caller.send(outcome);
-}
-
-/// How the record is to end; None is a release.
-fn end_of<T: Reply, E: Reply>(result: &Result<T, Fault<E>>) -> Option<End> {
-    match result {
-        Ok(value) => Some(End::Succeeded(recorded(value))),
-        Err(Fault::Final(value)) => Some(End::Failed(recorded(value))),
-        Err(Fault::Unknown(value)) => Some(End::Unknown(value.record().ok())),
-        Err(Fault::NothingHappened(_)) => None,
-    }
-}
-
-/// The effect has happened: a value that cannot be written down leaves a tombstone.
-fn recorded(value: &impl Reply) -> Recorded {
-    value.record().unwrap_or_else(|error| {
-        tracing::error!(%error, "the response cannot be recorded; a tombstone is left");
-        Recorded::Tombstone { code: 0 }
-    })
-}
-
-/// The outcome, once the end has been stored or refused.
-async fn said<T: Reply, E: Reply>(
-    inner: &Inner,
-    ended: Ended,
-    lease: &Lease,
-    end: Option<End>,
-    result: Option<Result<T, Fault<E>>>,
-) -> Result<Outcome<T, E>, Error> {
-    let not_known = |result: Option<_>| result.map_or(Outcome::Panicked, Outcome::Unconfirmed);
-    match ended {
-        Ended::AsSaid => Ok(result.map_or(Outcome::Panicked, Outcome::Executed)),
-        Ended::GaveUp => Ok(not_known(result)),
-        Ended::Otherwise => match found(inner, lease).await {
-            Some(record) if says(&record, lease, end.as_ref()) => {
-                Ok(result.map_or(Outcome::Panicked, Outcome::Executed))
-            }
-            record => read(record, lease, not_known(result)),
-        },
-    }
-}
-
-async fn found(inner: &Inner, lease: &Lease) -> Option<Record> {
-    inner.store.get(&lease.identity).await.ok().flatten()
-}
-
-/// Is what the record says our own word? Then nobody overruled it: the reply to its first sending was lost, or the work
-/// had said the same in a joint transaction.
-fn says(record: &Record, lease: &Lease, end: Option<&End>) -> bool {
-    let ours = match (end, record.state) {
-        (Some(End::Succeeded(recorded)), State::Succeeded) | (Some(End::Failed(recorded)), State::Failed) => {
-            // The store may have kept a tombstone of it (F7).
-            let tombstone = Recorded::Tombstone { code: recorded.code() };
-            record.recorded.as_ref().is_some_and(|kept| kept == recorded || *kept == tombstone)
-        }
-        (Some(End::Unknown(_)), State::Unknown) => true,
-        _ => false,
-    };
-    ours && record.token == lease.token
-}
-
-/// Answers with what the record says, after our own word was refused; with `otherwise` when it says nothing final.
-fn read<T: Reply, E: Reply>(
-    record: Option<Record>,
-    lease: &Lease,
-    otherwise: Outcome<T, E>,
-) -> Result<Outcome<T, E>, Error> {
-    let Some(record) = record else { return Ok(otherwise) };
-    let end = match record.state {
-        State::Succeeded => Final::Succeeded,
-        State::Failed => Final::Failed,
-        State::Processing | State::Unknown | State::Released | State::Spent(_) => return Ok(otherwise),
-    };
-    let Some(recorded) = record.recorded else { return Ok(otherwise) };
-    Ok(match replayed(Replay { end, recorded })? {
-        // Our own attempt finished it, in a joint transaction.
-        Outcome::Replayed(replayed) if record.token == lease.token => Outcome::Executed(replayed.map_err(Fault::Final)),
-        outcome => outcome,
-    })
-}
-
-fn replayed<T: Reply, E: Reply>(replay: Replay) -> Result<Outcome<T, E>, Error> {
-    let Replay { end, recorded } = replay;
-    let response = match recorded {
-        Recorded::Response(response) => response,
-        Recorded::Tombstone { code } => return Ok(Outcome::NotKept { end, code }),
-    };
-    let result = match end {
-        Final::Succeeded => T::replay(response).map(Ok),
-        Final::Failed => E::replay(response).map(Err),
-    };
-    result.map(Outcome::Replayed).map_err(|_| {
-        Error::new(ErrorKind::Schema, "the recorded response cannot be read as the type that is asked for")
-    })
 }

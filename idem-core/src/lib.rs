@@ -14,6 +14,7 @@ mod error;
 mod memory;
 
 mod executor;
+mod driving;
 mod claiming;
 mod ticket;
 mod attempt;

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::sync::Mutex;
 
-use idem_core::{Fault, HowEnded, Idem, OnUncertain, Outcome, Renewed, Request, Store};
+use idem_core::{Claimed, Fault, HowEnded, Idem, OnUncertain, Outcome, Release, Renewed, Request, Store};
 use tokio::time::{Instant, sleep};
 
 use crate::support::{
-    Effects, Op, Text, Trouble, Troubled, configured, idem, identity, request, secs, settle_down, span, virtual_store,
+    Effects, Op, Text, Trouble, Troubled, configured, idem, identity, request, request_of, secs, settle_down, span,
+    virtual_store,
 };
 
 /// The work takes three leases; rivals ask all along.
@@ -208,4 +209,33 @@ async fn the_heartbeat_pauses_while_settling() {
         .await
         .unwrap();
     assert_eq!(outcome, Outcome::Executed(Ok("paid".into())));
+}
+
+/// The owner was paused; its key was taken over, freed, and used for another request. Its late word changes nothing, and
+/// the other request's answer is not its caller's.
+#[tokio::test(start_paused = true)]
+async fn a_late_owner_is_not_told_another_requests_answer() {
+    let (store, effects) = (virtual_store(), Effects::default());
+    let idem = idem(&store);
+    let (started, running) = tokio::sync::oneshot::channel();
+    let (go, gone) = tokio::sync::oneshot::channel::<()>();
+    let first = tokio::spawn({
+        let idem = idem.clone();
+        async move {
+            idem.run(request("k"), |_| async move {
+                started.send(()).unwrap();
+                gone.await.unwrap();
+                Ok::<_, Fault>("late".to_owned())
+            })
+            .await
+        }
+    });
+    running.await.unwrap();
+    store.age(&identity("k"), span(31));
+    let resolver = request("k").claim(&idem_core::Config::default()).unwrap();
+    let Claimed::Acquired(grant) = store.claim(&resolver).await.unwrap() else { panic!("not taken over") };
+    store.release(&Release::of_every_attempt(grant.lease)).await.unwrap();
+    assert_eq!(effects.pay(&idem, request_of("k", "other")).await.unwrap(), Outcome::Executed(Ok("paid 1".into())));
+    go.send(()).unwrap();
+    assert_eq!(first.await.unwrap().unwrap(), Outcome::Unconfirmed(Ok("late".into())));
 }
