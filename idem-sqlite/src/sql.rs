@@ -14,3 +14,46 @@ pub(crate) const PURGE_RESPONSES: &str = include_str!("../sql/purge_responses.sq
 /// Every statement, to be prepared when a store opens: a table that does not fit is found there and then.
 pub(crate) const ALL: [&str; 10] =
     [CLAIM, NEW_LIFE, TAKE_OVER, REPEAT, RENEW, COMPLETE, RELEASE, GET, PURGE, PURGE_RESPONSES];
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::clock::Clock;
+    use crate::connection::{make_durable, open_writer};
+    use crate::schema;
+
+    /// The way SQLite would go for a statement.
+    fn plan(connection: &rusqlite::Connection, statement: &str) -> Vec<String> {
+        let mut explained = connection.prepare(&format!("EXPLAIN QUERY PLAN {statement}")).expect("prepared");
+        let nulls = vec![rusqlite::types::Null; explained.parameter_count()];
+        let steps = explained.query_map(rusqlite::params_from_iter(nulls), |row| row.get("detail"));
+        steps.expect("explained").collect::<Result<_, _>>().expect("read")
+    }
+
+    #[test]
+    fn no_statement_reads_the_whole_table() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let connection = open_writer(&dir.path().join("idem.db")).expect("opened");
+        make_durable(&connection, Instant::now()).expect("set");
+        schema::migrate(&connection, &Clock::default()).expect("not busy").expect("made");
+        for statement in ALL {
+            let steps = plan(&connection, statement);
+            assert!(!steps.iter().any(|step| step.contains("SCAN idem_records")), "{statement}: {steps:?}");
+            let keyed = steps.is_empty() || steps.iter().any(|step| step.contains("SEARCH idem_records"));
+            assert!(keyed, "{statement}: {steps:?}");
+        }
+        let responses = plan(&connection, PURGE_RESPONSES);
+        assert!(responses.iter().any(|step| step.contains("idem_records_with_response")), "{responses:?}");
+    }
+
+    #[test]
+    fn every_statement_opens_with_its_header() {
+        for statement in ALL {
+            for part in ["-- Parameters: ", "-- Returns: ", "-- Atomic: "] {
+                assert_eq!(statement.matches(part).count(), 1, "{part} in {statement}");
+            }
+        }
+    }
+}

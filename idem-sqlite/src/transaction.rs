@@ -73,6 +73,7 @@ impl<E: std::error::Error + 'static> std::error::Error for TransactionError<E> {
 /// Each of these runs a closure on the writer's thread, in a transaction of its own that holds the write lock. Two
 /// things follow. Every other writer waits as long as the closure runs, so it does what has to be in the transaction
 /// and nothing slower; and nothing outside this database may happen in it, because a rollback does not take that back.
+/// The store's deadline is for its beginning: a closure that runs is waited for.
 ///
 /// The closure has rusqlite's own transaction, and may do with it what SQL can, but not end it, attach files, change
 /// the settings that the store stands on, or write to `idem_*` tables: such a statement is refused as *not authorized*.

@@ -102,7 +102,11 @@ impl Writer {
         (group, None)
     }
 
-    fn serve_group(&self, transaction: Transaction<'_>, mut group: Vec<Box<dyn Grouped>>) {
+    fn serve_group(&self, transaction: Transaction<'_>, group: Vec<Box<dyn Grouped>>) {
+        // Also for a caller that went away and gives nothing up: what is late is not done later.
+        let now = Instant::now();
+        let (late, mut group): (Vec<_>, Vec<_>) = group.into_iter().partition(|member| member.deadline() <= now);
+        late.into_iter().for_each(|member| member.answer(Some(too_late())));
         group.retain(|member| member.ticket().start());
         if group.is_empty() {
             return;

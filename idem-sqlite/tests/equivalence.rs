@@ -287,11 +287,11 @@ fn check(kind: u8, steps: Vec<Step>, runtime: &Runtime) -> Result<(), TestCaseEr
 #[test]
 fn sql_and_machine_agree() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("built");
-    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
-        cases: 96,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    });
+    let mut config = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
+    if std::env::var_os("PROPTEST_CASES").is_none() {
+        config.cases = 96;
+    }
+    let mut runner = proptest::test_runner::TestRunner::new(config);
     runner.run(&(0..4u8, steps()), |(kind, steps)| check(kind, steps, &runtime)).unwrap_or_else(|failure| {
         panic!("{failure}");
     });

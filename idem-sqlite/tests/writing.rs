@@ -12,7 +12,7 @@ use futures::FutureExt;
 use futures::future::join_all;
 use idem_core::{Claimed, Complete, Completed, ErrorKind, State, Store};
 use idem_sqlite::rusqlite::Connection;
-use idem_sqlite::{Builder, TransactionError};
+use idem_sqlite::{SqliteStore, TransactionError};
 
 /// Holds the write lock, as another process would.
 fn lock(fixture: &Fixture) -> Connection {
@@ -115,36 +115,55 @@ async fn one_more_than_the_queue_takes_is_refused_at_once() {
     assert_eq!(fixture.store.complete(&completes[5]).await.ok(), Some(Completed::Stored), "and later it fits");
 }
 
-fn in_50_ms(builder: Builder) -> Builder {
-    builder.deadline(Duration::from_millis(50))
+/// Another store on the same file, as another process would have it, that waits for a quarter of a second.
+async fn impatient(fixture: &Fixture) -> SqliteStore {
+    SqliteStore::builder(&fixture.path).deadline(Duration::from_millis(250)).open().await.expect("opened")
 }
 
 #[tokio::test]
 async fn a_lock_that_stays_is_a_typed_error_at_the_deadline_and_nothing_happened() {
-    let fixture = Fixture::with(in_50_ms).await;
+    let fixture = Fixture::new().await;
     fixture.connection().execute_batch("CREATE TABLE rows (x INTEGER)").expect("made");
+    let store = impatient(&fixture).await;
     let held = lock(&fixture);
-    let refused = fixture.store.claim(&claim("k")).await.expect_err("locked");
+    let refused = store.claim(&claim("k")).await.expect_err("locked");
     assert_eq!((refused.kind(), refused.is_retryable()), (ErrorKind::Unavailable, true));
-    let refused = fixture
-        .store
+    let refused = store
         .transaction(|transaction| transaction.execute("INSERT INTO rows VALUES (1)", ()))
         .await
         .expect_err("locked");
     assert!(matches!(refused, TransactionError::Store(error) if error.kind() == ErrorKind::Unavailable));
     unlock(&held);
-    fixture.acquire(&claim("other")).await;
-    assert_eq!(fixture.rows(), 1, "what was refused is not done later");
+    store.close().await;
     let rows: i64 = fixture.connection().query_row("SELECT count(*) FROM rows", (), |row| row.get(0)).expect("read");
-    assert_eq!(rows, 0);
+    assert_eq!((fixture.rows(), rows), (0, 0), "what was refused is not done later");
+}
+
+#[tokio::test]
+async fn what_its_caller_left_is_not_done_after_the_deadline() {
+    let fixture = Fixture::new().await;
+    let leases = [fixture.acquire(&claim("first")).await.lease, fixture.acquire(&claim("second")).await.lease];
+    let store = impatient(&fixture).await;
+    let held = lock(&fixture);
+    let completes = leases.map(|lease| Complete::new(lease, succeeded("x")));
+    // Both are queued, and both callers are gone at once.
+    assert!(completes.iter().all(|complete| store.complete(complete).now_or_never().is_none()));
+    // A third one waits for the lock as long as anybody may.
+    assert!(store.claim(&claim("third")).await.is_err());
+    unlock(&held);
+    store.close().await;
+    for key in ["first", "second"] {
+        assert_eq!(fixture.get(&identity(key)).await.map(|record| record.state), Some(State::Processing));
+    }
 }
 
 #[tokio::test]
 async fn a_closure_may_take_longer_than_the_deadline() {
-    let fixture = Fixture::with(in_50_ms).await;
+    let fixture = Fixture::new().await;
+    let store = impatient(&fixture).await;
     let (go_on, wait) = std::sync::mpsc::channel();
     let (started, has_started) = tokio::sync::oneshot::channel();
-    let running = fixture.store.transaction(move |transaction| {
+    let running = store.transaction(move |transaction| {
         started.send(()).expect("heard");
         wait.recv().expect("told");
         transaction.execute("CREATE TABLE late (x)", ())
@@ -152,7 +171,7 @@ async fn a_closure_may_take_longer_than_the_deadline() {
     let other = async {
         has_started.await.expect("started");
         // Its own deadline passes behind the closure, which therefore has run past the same deadline.
-        let refused = fixture.store.claim(&claim("k")).await.expect_err("too late");
+        let refused = store.claim(&claim("k")).await.expect_err("too late");
         assert_eq!(refused.kind(), ErrorKind::Unavailable);
         go_on.send(()).expect("heard");
     };
