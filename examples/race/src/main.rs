@@ -71,9 +71,9 @@ async fn race(arguments: &Arguments) -> Result<ExactlyOnce, BoxError> {
 
 fn label(way: &dyn Way, start: Start) -> String {
     match start {
-        Start::NewKey => way.name().to_owned(),
-        Start::LapsedKey => format!("  {}, its first owner crashed", way.short()),
-        Start::FailedKey => format!("  {}, its first try failed", way.short()),
+        Start::New => way.name().to_owned(),
+        Start::Lapsed => format!("  {}, its first owner crashed", way.short()),
+        Start::Failed => format!("  {}, its first try failed", way.short()),
     }
 }
 

@@ -20,11 +20,11 @@ pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Start {
     /// Nothing.
-    NewKey,
+    New,
     /// An owner claimed it and crashed; its lease is over.
-    LapsedKey,
+    Lapsed,
     /// An owner ran, and its call to the provider failed.
-    FailedKey,
+    Failed,
 }
 
 /// One way.
@@ -39,7 +39,7 @@ pub(crate) trait Way {
 
     /// What it is tried with. A way that keeps no state of a key has nothing to prepare.
     fn starts(&self) -> &'static [Start] {
-        &[Start::NewKey]
+        &[Start::New]
     }
 
     fn is_idem(&self) -> bool {

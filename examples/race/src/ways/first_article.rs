@@ -29,7 +29,7 @@ impl Way for FirstArticle {
     }
 
     fn starts(&self) -> &'static [Start] {
-        &[Start::NewKey, Start::LapsedKey, Start::FailedKey]
+        &[Start::New, Start::Lapsed, Start::Failed]
     }
 
     async fn service(&self, database: &Database, provider: Arc<Provider>) -> Result<Arc<dyn Service>, BoxError> {
@@ -57,9 +57,9 @@ struct Payments {
 impl Service for Payments {
     async fn prepare(&self, key: &str, start: Start) -> Result<(), BoxError> {
         let status = match start {
-            Start::NewKey => return Ok(()),
-            Start::LapsedKey => "PROCESSING",
-            Start::FailedKey => "FAILED",
+            Start::New => return Ok(()),
+            Start::Lapsed => "PROCESSING",
+            Start::Failed => "FAILED",
         };
         let (key, lapsed) = (key.to_owned(), now_ms() - 1_000);
         self.connections

@@ -21,7 +21,7 @@ impl Way for WithIdem {
     }
 
     fn starts(&self) -> &'static [Start] {
-        &[Start::NewKey, Start::LapsedKey, Start::FailedKey]
+        &[Start::New, Start::Lapsed, Start::Failed]
     }
 
     fn is_idem(&self) -> bool {
@@ -42,7 +42,7 @@ struct Payments {
 #[async_trait]
 impl Service for Payments {
     async fn prepare(&self, key: &str, start: Start) -> Result<(), BoxError> {
-        if start == Start::NewKey {
+        if start == Start::New {
             return Ok(());
         }
         // An owner with the shortest lease there is: it is over before anybody asks.
@@ -52,7 +52,7 @@ impl Service for Payments {
         let Claimed::Acquired(grant) = self.idem.store().claim(&claim).await? else {
             return Err("the key is not new".into());
         };
-        if start == Start::FailedKey {
+        if start == Start::Failed {
             self.idem.store().complete(&Complete::new(grant.lease, End::Unknown(None))).await?;
         }
         Ok(())
