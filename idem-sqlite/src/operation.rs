@@ -1,7 +1,7 @@
 //! The operations of the store, each inside a transaction that somebody else opens and commits.
 //!
-//! All but the claim of an absent record run under `BEGIN IMMEDIATE`, so nothing moves between a SELECT and the UPDATE
-//! after it. The statements are conditional all the same: they are the ones that every SQL store has.
+//! They run under `BEGIN IMMEDIATE`, so nothing moves between a SELECT and the UPDATE after it, and a claim decides and
+//! writes by one reading of the clock. The statements are conditional all the same: they are those of every SQL store.
 
 use std::num::NonZeroU32;
 

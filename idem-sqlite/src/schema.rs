@@ -60,3 +60,46 @@ fn version(connection: &Connection) -> rusqlite::Result<usize> {
 fn too_new() -> Error {
     Error::new(ErrorKind::Schema, "the tables were made by a newer version of idem-sqlite")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::backoff::until;
+    use crate::connection::{make_durable, open_writer};
+
+    #[test]
+    fn many_at_once_make_the_tables_once() {
+        const THREADS: usize = 8;
+        for _ in 0..25 {
+            let dir = tempfile::tempdir().expect("a directory");
+            let path = dir.path().join("idem.db");
+            let deadline = Instant::now() + Duration::from_secs(60);
+            let open = || {
+                let connection = open_writer(&path).expect("opened");
+                make_durable(&connection, deadline).expect("set");
+                connection
+            };
+            let barrier = Barrier::new(THREADS);
+            let connections: Vec<_> = (0..THREADS).map(|_| open()).collect();
+            thread::scope(|scope| {
+                for connection in connections {
+                    let barrier = &barrier;
+                    scope.spawn(move || {
+                        let clock = Clock::default();
+                        barrier.wait();
+                        until(deadline, || migrate(&connection, &clock)).expect("not busy").expect("made");
+                    });
+                }
+            });
+            let made = open().query_row("SELECT count(*), max(version) FROM idem_schema", (), |row| {
+                Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?))
+            });
+            let steps = MIGRATIONS.len() as i64;
+            assert_eq!(made.expect("read"), (steps, steps));
+        }
+    }
+}

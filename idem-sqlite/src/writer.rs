@@ -162,3 +162,59 @@ pub(crate) fn begin(connection: &Connection, deadline: Instant) -> rusqlite::Res
 pub(crate) fn commit(transaction: &Transaction<'_>, deadline: Instant) -> rusqlite::Result<()> {
     until(deadline, || transaction.execute_batch("COMMIT"))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use idem_core::machine::Rules;
+    use idem_core::{Claim, Claimed, Fingerprint, Identity, Key, Operation, Scope};
+
+    use super::*;
+    use crate::clock::Clock;
+    use crate::connection::{make_durable, open_writer};
+    use crate::job::{Member, Waiting, order};
+    use crate::{row, schema};
+
+    fn claim(key: &str) -> Claim {
+        let operation = Operation::new("test").expect("valid");
+        let fingerprint = Fingerprint::of(&operation).finish();
+        let identity = Identity::new(Scope::global(), Key::new(key).expect("valid"));
+        Claim::builder(identity, operation, fingerprint).build().expect("valid")
+    }
+
+    fn job(claim: &Claim) -> (Job, Waiting<Result<Claimed, Error>>) {
+        let (order, waiting) = order(Instant::now() + Duration::from_secs(60));
+        (Job::Grouped(Box::new(Member::new(claim.clone(), order))), waiting)
+    }
+
+    #[test]
+    fn what_is_given_up_is_not_done() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let connection = open_writer(&dir.path().join("idem.db")).expect("opened");
+        make_durable(&connection, Instant::now()).expect("set");
+        schema::migrate(&connection, &Clock::default()).expect("not busy").expect("made");
+        let (sender, queue) = async_channel::unbounded();
+        let context = Context { clock: Clock::default(), rules: Rules::default(), response_limit: 0 };
+        let writer =
+            Writer { connection, queue, context: Arc::new(context), counters: Arc::default(), guest: Guest::default() };
+        let claims = ["alone", "first", "given up", "last"].map(claim);
+        let [alone, first, given_up, last] = claims.each_ref().map(job);
+        // Given up before the writer takes it, and given up when it is already a member of a group.
+        assert!(alone.1.ticket.give_up());
+        assert!(given_up.1.ticket.give_up());
+        for job in [alone.0, first.0, given_up.0, last.0] {
+            assert!(sender.try_send(job).is_ok());
+        }
+        sender.close();
+        writer.run();
+        let there =
+            claims.each_ref().map(|claim| row::find(&writer.connection, claim.identity()).expect("read").is_some());
+        assert_eq!(there, [false, true, false, true]);
+        assert_eq!(writer.counters.stats(0).commits, 1);
+        for mut waiting in [first.1, last.1] {
+            assert!(!waiting.ticket.give_up(), "what has begun is not given up");
+            assert!(matches!(waiting.answer.try_recv(), Ok(Ok(Claimed::Acquired(_)))));
+        }
+    }
+}

@@ -64,8 +64,11 @@ async fn settle_commits_rows_and_record_together() {
 async fn settle_repeated_or_lost_does_not_run_the_closure() {
     let fixture = with_orders().await;
     let first = fixture.acquire(&claim("k")).await;
+    let ran = Arc::new(AtomicU32::new(0));
     let settle = async |lease| -> Outcome<Completed> {
-        let work = |transaction: &Transaction<'_>| {
+        let ran = Arc::clone(&ran);
+        let work = move |transaction: &Transaction<'_>| {
+            ran.fetch_add(1, Ordering::SeqCst);
             order(transaction, "book")?;
             Ok(succeeded("ordered"))
         };
@@ -81,6 +84,7 @@ async fn settle_repeated_or_lost_does_not_run_the_closure() {
     fixture.connection().execute("DELETE FROM idem_records", ()).expect("purged by hand");
     assert_eq!(settle(&second.lease).await.ok(), Some(Completed::Lost));
     assert_eq!((orders(&fixture), fixture.rows()), (1, 0));
+    assert_eq!(ran.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test]
