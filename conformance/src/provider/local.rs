@@ -88,6 +88,8 @@ impl Local {
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("HOME", folder)
+            // Two installations of MariaDB at one time take each other's temporary tables for their own.
+            .env("TMPDIR", folder)
             .env("LC_ALL", "C")
             .stdin(Stdio::null())
             .stdout(log.try_clone().map_err(|error| error.to_string())?)
