@@ -75,6 +75,7 @@ async fn the_answers_of_identified() {
                 let replay = |recorded| Replay { end: Final::Succeeded, recorded };
                 match identified.request().identity().key.as_str() {
                     "busy" => identified.busy(Duration::from_millis(1_001)),
+                    "nearly free" => identified.busy(Duration::ZERO),
                     "mismatch" => identified.mismatch(),
                     "uncertain" => identified.uncertain(),
                     "spent" => identified.spent(Spent { end: Final::Failed, code: 402 }),
@@ -90,6 +91,7 @@ async fn the_answers_of_identified() {
         |answer: &Answer| (answer.status.as_u16(), answer.problem(), answer.header("retry-after").map(str::to_owned));
     for (key, status, problem, wait) in [
         ("busy", 409, "in-flight", Some("2")),
+        ("nearly free", 409, "in-flight", Some("1")),
         ("mismatch", 422, "mismatch", None),
         ("uncertain", 409, "uncertain", None),
         ("spent", 410, "response-not-kept", None),

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use axum::Router;
 use axum::response::Response;
 use axum::routing::post;
-use http::{HeaderValue, StatusCode};
-use idem_core::{Complete, Completed, End, Idem, MemoryStore, Recorded, State, Store};
-use idem_http::{Attempt, Ends, GlobalScope, IdempotencyLayer};
+use http::{HeaderName, HeaderValue, StatusCode};
+use idem_core::{Complete, Completed, Config, End, Idem, MemoryStore, Recorded, State, Store};
+use idem_http::{Attempt, Ends, GlobalScope, HeaderFilter, IdempotencyLayer, Profile};
 
-use crate::support::{Answer, Runs, pay, send};
+use crate::support::{Answer, Runs, guarded_by, pay, send};
 
 /// What a settling handler says after its commit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -121,4 +121,21 @@ async fn a_worker_that_is_quicker_than_its_handler() {
         (second.status, &*second.body, second.is_replay()),
         (StatusCode::CREATED, &b"made by the worker"[..], true)
     );
+}
+
+/// What a handler records has its layer's filter and limit, so that settling changes nothing about replays.
+#[tokio::test]
+async fn the_recorded_form_is_the_layers_own() {
+    let filter = HeaderFilter::only([HeaderName::from_static("x-payment")]);
+    for (profile, kept) in
+        [(Profile::ietf().replayed_headers(filter), true), (Profile::ietf().response_limit(3), false)]
+    {
+        let guarded = guarded_by(profile, Config::default(), |attempt| match attempt.record(&settled()) {
+            Recorded::Response(response) => format!("{} bytes", response.meta.len()),
+            Recorded::Tombstone { code } => format!("tombstone of {code}"),
+        });
+        // A version byte, and `x-payment: 7` with its two lengths.
+        let said = if kept { format!("{} bytes", 1 + 2 + 9 + 4 + 1) } else { "tombstone of 201".to_owned() };
+        assert_eq!(guarded.pay("k").await.body, said);
+    }
 }

@@ -170,11 +170,17 @@ async fn an_error_of_the_inner_service() {
 }
 
 /// A service that must be polled ready before each call, and panics otherwise (tower's contract).
-#[derive(Clone)]
 struct Strict {
     ready: bool,
     polls: Runs,
     calls: Runs,
+}
+
+/// A clone has not been polled ready (as one of tower's `Buffer` or `ConcurrencyLimit`).
+impl Clone for Strict {
+    fn clone(&self) -> Strict {
+        Strict { ready: false, polls: self.polls.clone(), calls: self.calls.clone() }
+    }
 }
 
 impl Service<Request<Body>> for Strict {

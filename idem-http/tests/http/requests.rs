@@ -1,6 +1,8 @@
 //! Which requests are guarded, what makes two of them the same, and how their bodies are read.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use axum::body::{Body, Bytes};
 use axum::response::IntoResponse;
@@ -8,6 +10,7 @@ use axum::routing::{any, post};
 use axum::{Extension, Router};
 use futures::stream;
 use http::{HeaderValue, Method, Request, StatusCode};
+use http_body::{Frame, SizeHint};
 use idem_core::{Idem, MemoryStore, Operation, Scope, Store};
 use idem_http::{Attempt, Demand, GlobalScope, IdempotencyLayer, Profile, from_extension};
 
@@ -156,7 +159,9 @@ async fn long_paths_and_named_operations() {
     let (named, store, _) = app(Profile::ietf().operation(Operation::new("pay").expect("valid")));
     send(&named, request(Method::POST, "/a", "k", "")).await;
     assert_eq!(store.peek(&identity("k")).expect("recorded").operation.as_str(), "pay");
-    assert_eq!(send(&named, request(Method::POST, "/b", "k", "")).await.problem(), "mismatch");
+    for (method, path) in [(Method::POST, "/b"), (Method::PATCH, "/a")] {
+        assert_eq!(send(&named, request(method, path, "k", "")).await.problem(), "mismatch", "{path}");
+    }
 }
 
 #[derive(Clone)]
@@ -207,6 +212,30 @@ async fn a_body_reaches_the_handler_unchanged_up_to_the_limit() {
     assert_eq!(send(&app, streamed).await.problem(), "body-too-large");
     assert!(store.peek(&identity("longer")).is_none(), "nothing is claimed");
     assert_eq!(runs.count(), 1);
+}
+
+/// A body that says how long it is, and must not be read.
+struct Announced(u64);
+
+impl http_body::Body for Announced {
+    type Data = Bytes;
+    type Error = std::io::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
+        panic!("the body was read")
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.0)
+    }
+}
+
+#[tokio::test]
+async fn what_is_announced_as_too_long_is_not_read() {
+    let (app, ..) = app(Profile::ietf().body_limit(1_000));
+    let mut announced = pay("k");
+    *announced.body_mut() = Body::new(Announced(1_001));
+    assert_eq!(send(&app, announced).await.problem(), "body-too-large");
 }
 
 #[tokio::test]

@@ -11,14 +11,14 @@ use axum::routing::post;
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::channel::mpsc;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, Method, Request, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use idem_core::{Idem, MemoryStore, Recorded, State, Store};
 use idem_http::{Attempt, Ends, GlobalScope, IdempotencyLayer, Profile, Unkept};
-use tower::ServiceExt;
+use tower::{Layer, ServiceExt, service_fn};
 
-use crate::support::{Guarded, guarded, guarded_by, identity, pay, send, serve, soon};
+use crate::support::{Guarded, guarded, guarded_by, identity, pay, request, send, serve, soon};
 
 fn frames(frames: Vec<Result<Frame<Bytes>, std::io::Error>>) -> Body {
     Body::new(StreamBody::new(futures::stream::iter(frames)))
@@ -115,7 +115,9 @@ async fn streams_by_their_head_are_not_waited_for() {
     for (builder, head, status) in cases {
         let response = std::sync::Mutex::new(Some(head(builder).body(endless()).expect("valid")));
         let response = Arc::new(response);
-        let guarded = guarded(move |_| response.lock().expect("unpoisoned").take().expect("one run"));
+        let guarded = guarded_by(patient(), idem_core::Config::default(), move |_| {
+            response.lock().expect("unpoisoned").take().expect("one run")
+        });
         let answer = soon(guarded.app.clone().oneshot(pay("k"))).await.expect("infallible");
         assert_eq!(answer.status().as_u16(), status);
         let mut body = answer.into_body();
@@ -124,6 +126,37 @@ async fn streams_by_their_head_are_not_waited_for() {
         assert!(!body.is_end_stream());
         leaves_a_tombstone(&guarded, status).await;
     }
+}
+
+/// Waits for a body longer than any test may take.
+fn patient() -> Profile {
+    Profile::ietf().stream_after(std::time::Duration::from_secs(3_600))
+}
+
+/// A successful CONNECT is a tunnel; a refused one is a response as any other.
+#[tokio::test]
+async fn tunnels_are_not_waited_for() {
+    let store = Arc::new(MemoryStore::new());
+    let layer = IdempotencyLayer::new(Idem::new(store as Arc<dyn Store>), GlobalScope);
+    let service =
+        layer.profile(patient().methods([Method::CONNECT])).layer(service_fn(async |request: Request<Body>| {
+            let open = request.uri().host() == Some("open");
+            let mut response = Response::new(if open { Body::from_stream(pending()) } else { Body::from("no") });
+            *response.status_mut() = if open { StatusCode::OK } else { StatusCode::CONFLICT };
+            Ok::<_, Infallible>(response)
+        }));
+    for (to, first, later) in
+        [("open", StatusCode::OK, StatusCode::GONE), ("shut", StatusCode::CONFLICT, StatusCode::CONFLICT)]
+    {
+        for status in [first, later] {
+            let request = request(Method::CONNECT, &format!("http://{to}/"), to, "");
+            assert_eq!(soon(service.clone().oneshot(request)).await.expect("infallible").status(), status);
+        }
+    }
+}
+
+fn pending() -> futures::stream::Pending<Result<Bytes, Infallible>> {
+    futures::stream::pending()
 }
 
 /// What looks like an ordinary response, and does not end: the patience ends, and the client gets what there is.
