@@ -9,6 +9,7 @@ mod model;
 mod twist;
 mod wrapper;
 mod liar;
+mod variant;
 mod attack;
 
 use std::fmt;
@@ -16,8 +17,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use attack::{Attack, good_store};
-pub use logic::{Logic, Write};
+pub use logic::{ClaimLogic, CompleteLogic, Decided, Logic, ReleaseLogic, RenewLogic, Write};
 pub use twist::{Twist, Twisted};
+pub use variant::{Variant, variants};
 
 use crate::Harness;
 

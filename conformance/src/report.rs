@@ -70,6 +70,7 @@ pub struct Report {
     time_moved_by: &'static str,
     durability: Vec<Setting>,
     gaps: BTreeMap<Hook, Vec<&'static str>>,
+    read_through_the_store: Vec<String>,
     /// The verdict of all claimed profiles together.
     pub verdict: Verdict,
     /// The verdict of each claimed profile.
@@ -125,6 +126,7 @@ pub(crate) struct Found {
     pub(crate) settings: Settings,
     pub(crate) durability: Vec<Setting>,
     pub(crate) gaps: BTreeMap<Hook, Vec<&'static str>>,
+    pub(crate) read_through_the_store: Vec<String>,
     pub(crate) results: Vec<RuleResult>,
     pub(crate) started_at: SystemTime,
     pub(crate) took: Duration,
@@ -132,7 +134,7 @@ pub(crate) struct Found {
 
 impl Report {
     pub(crate) fn of(found: Found) -> Report {
-        let Found { implementation, declaration, settings, durability, gaps, results, started_at, took } = found;
+        let Found { implementation, declaration, settings, durability, gaps, results, started_at, took, .. } = found;
         let counts = Tally::of(&results);
         let profiles = verdicts(&declaration, &results);
         let verdict = match counts.problem() {
@@ -140,7 +142,8 @@ impl Report {
             None => overall(&profiles),
         };
         let name = implementation.name;
-        let reproduce = |only: Option<&str>| settings.reproduce(&name, only);
+        let url = implementation.url.as_deref().map(without_password);
+        let reproduce = |only: Option<&str>| settings.reproduce(&name, url.as_deref(), only);
         let denied = Profile::ALL.into_iter().filter(|profile| !declaration.claims(*profile)).map(|profile| {
             let of_profile = |result: &&RuleResult| result.rule.profile == profile;
             (profile, results.iter().find(of_profile).and_then(|result| result.reason.clone()))
@@ -175,6 +178,7 @@ impl Report {
             },
             durability,
             gaps,
+            read_through_the_store: found.read_through_the_store,
             verdict,
             profiles,
             denied: denied.collect(),
@@ -182,11 +186,7 @@ impl Report {
             not_tested: not_tested(&results),
             reproduce: reproduce(None),
             rules: results.iter().map(|result| RuleLine::of(result, reproduce(Some(result.rule.id)))).collect(),
-            implementation: Backend {
-                version: implementation.version,
-                url: implementation.url.as_deref().map(without_password),
-                name,
-            },
+            implementation: Backend { version: implementation.version, url, name },
         }
     }
 
@@ -239,6 +239,10 @@ impl Report {
         }
         for (hook, rules) in &self.gaps {
             text += &format!("  gap: no `{hook}`: {} not run\n", rules.join(", "));
+        }
+        if !self.read_through_the_store.is_empty() {
+            let count = self.read_through_the_store.len();
+            text += &format!("  weaker: without `peek`, {count} rules read records through the store itself\n");
         }
         if let Some(problem) = self.counts.problem() {
             text += &format!("  the account does not add up: {problem}\n");

@@ -7,7 +7,7 @@ mod settings;
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use futures::StreamExt as _;
@@ -18,7 +18,7 @@ pub use libtest::{main, main_all};
 pub use settings::{Settings, Tier};
 
 use crate::Profile;
-use crate::harness::{Harness, Hook};
+use crate::harness::{Harness, Hook, HookError, Setting};
 use crate::probe::{self, Denial};
 use crate::report::{Found, Report, RuleResult, Status};
 use crate::rules::{Check, Rule, catalogue};
@@ -38,6 +38,7 @@ pub struct Run {
     numbers: AtomicU32,
     denials: BTreeMap<Profile, OnceCell<Denial>>,
     gaps: Mutex<BTreeMap<Hook, BTreeSet<&'static str>>>,
+    read_through_the_store: Mutex<BTreeSet<String>>,
     started_at: SystemTime,
     began: Instant,
 }
@@ -52,6 +53,7 @@ impl Run {
             numbers: AtomicU32::new(0),
             denials: Profile::ALL.into_iter().map(|profile| (profile, OnceCell::new())).collect(),
             gaps: Mutex::default(),
+            read_through_the_store: Mutex::default(),
             started_at: SystemTime::now(),
             began: Instant::now(),
         }
@@ -74,7 +76,7 @@ impl Run {
             Err(Stop::Inconclusive(what)) => (Status::Inconclusive, Some(what)),
             Err(Stop::NotApplicable(what)) => (Status::NotApplicable, Some(what)),
             Err(Stop::Gap { hook, what }) => {
-                self.gaps.lock().unwrap_or_else(PoisonError::into_inner).entry(hook).or_default().insert(rule.id);
+                lock(&self.gaps).entry(hook).or_default().insert(rule.id);
                 (Status::NotRun, Some(what))
             }
             Err(Stop::NotRun(what)) => (Status::NotRun, Some(what)),
@@ -100,12 +102,17 @@ impl Run {
     pub(crate) async fn conclude(&self, mut results: Vec<RuleResult>) -> Report {
         let order: BTreeMap<_, _> = catalogue().iter().enumerate().map(|(place, rule)| (rule.id, place)).collect();
         results.sort_by_key(|result| order.get(result.rule.id).copied());
-        let gaps = self.gaps.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let gaps = lock(&self.gaps).clone();
         Report::of(Found {
             implementation: self.harness.identity(),
             declaration: self.harness.declare(),
             settings: self.settings,
-            durability: self.harness.durability().await.unwrap_or_default(),
+            durability: match self.harness.durability().await {
+                Ok(settings) => settings,
+                Err(HookError::Unsupported) => vec![Setting::new("not read", "the harness has no `durability`")],
+                Err(HookError::Failed(what)) => vec![Setting::new("not read", what)],
+            },
+            read_through_the_store: lock(&self.read_through_the_store).iter().cloned().collect(),
             gaps: gaps.into_iter().map(|(hook, rules)| (hook, rules.into_iter().collect())).collect(),
             results,
             started_at: self.started_at,
@@ -158,6 +165,9 @@ impl Run {
                 Err(Stop::Error(format!("the trial did not end within {LIMIT:?}")))
             }
         };
+        if trial.read_through_the_store() {
+            lock(&self.read_through_the_store).insert(name.to_owned());
+        }
         trial.close().await;
         match (trial.was_too_slow(), &outcome) {
             (Some(took), Ok(_) | Err(Stop::Fail(_))) => {
@@ -166,6 +176,11 @@ impl Run {
             _ => outcome,
         }
     }
+}
+
+/// A poisoned lock still guards a whole set of names.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 pub(crate) fn not_selected(rule: Rule) -> RuleResult {

@@ -43,6 +43,9 @@ pub struct Trial {
     numbers: AtomicU32,
     random: std::sync::Mutex<StdRng>,
     first: Mutex<Option<Handle>>,
+    reader: Mutex<Option<Handle>>,
+    rules: std::sync::Mutex<Rules>,
+    read_through_the_store: AtomicBool,
     guards: std::sync::Mutex<Vec<Guard>>,
     others: std::sync::Mutex<Vec<Namespace>>,
     aged: AtomicBool,
@@ -62,6 +65,9 @@ impl Trial {
             numbers: AtomicU32::new(0),
             random: std::sync::Mutex::new(StdRng::seed_from_u64(stream)),
             first: Mutex::new(None),
+            reader: Mutex::new(None),
+            rules: std::sync::Mutex::new(Rules::default()),
+            read_through_the_store: AtomicBool::new(false),
             guards: std::sync::Mutex::new(Vec::new()),
             others: std::sync::Mutex::new(Vec::new()),
             aged: AtomicBool::new(false),
@@ -107,6 +113,7 @@ impl Trial {
     /// # Errors
     /// A gap when the backend cannot keep things for so long.
     pub async fn store_keeping(&self, rules: Rules) -> Result<Handle, Stop> {
+        *lock(&self.rules) = rules;
         let handle = self.open(&How::usual().keeping(rules)).await?;
         *self.first.lock().await = Some(handle.clone());
         Ok(handle)
@@ -118,7 +125,8 @@ impl Trial {
     /// When the harness gives the first one again: then nothing that is seen through it proves anything.
     pub async fn second(&self) -> Result<Handle, Stop> {
         let first = self.store().await?;
-        let second = self.open(&How::second()).await?;
+        let rules = *lock(&self.rules);
+        let second = self.open(&How::second().keeping(rules)).await?;
         if first.is_same(&second) {
             return Err(Stop::Error("the harness gave the first handle again instead of a second one".into()));
         }
@@ -209,9 +217,12 @@ impl Trial {
         let shown = self.store().await?.get(identity).await?;
         let row = match self.harness.peek(&self.namespace, identity).await {
             Err(HookError::Unsupported) if self.declaration.claims(Profile::Shared) => {
-                self.second().await?.get(identity).await?
+                self.reader().await?.get(identity).await?
             }
-            Err(HookError::Unsupported) => return Ok(shown),
+            Err(HookError::Unsupported) => {
+                self.read_through_the_store.store(true, Ordering::Relaxed);
+                return Ok(shown);
+            }
             peeked => self.hooked(Hook::Peek, peeked)?,
         };
         match (&shown, &row) {
@@ -224,6 +235,35 @@ impl Trial {
             )),
             _ => Ok(row),
         }
+    }
+
+    async fn reader(&self) -> Result<Handle, Stop> {
+        let mut reader = self.reader.lock().await;
+        if let Some(handle) = reader.as_ref() {
+            return Ok(handle.clone());
+        }
+        let handle = self.second().await?;
+        *reader = Some(handle.clone());
+        Ok(handle)
+    }
+
+    /// The row, over age or not: what no handle shows.
+    ///
+    /// # Errors
+    /// A gap without the hook.
+    pub async fn row(&self, identity: &Identity) -> Result<Option<Record>, Stop> {
+        self.hooked(Hook::Peek, self.harness.peek(&self.namespace, identity).await)
+    }
+
+    /// Reads are independent of the handle that wrote.
+    ///
+    /// # Errors
+    /// A gap when the harness cannot peek, and there is no second handle that sees the same records.
+    pub async fn reads_independently(&self) -> Outcome {
+        if self.declaration.claims(Profile::Shared) {
+            return Ok(());
+        }
+        self.row(&self.identity()?).await.map(|_| ())
     }
 
     /// The row, which has to be there.
@@ -256,6 +296,23 @@ impl Trial {
         Ok(self.record(&identity).await?.created_at)
     }
 
+    /// The lease in the record is as long as was asked, to the declared resolution. It may be longer by as long as the
+    /// claim took: one whose reply was lost is sent again, and counts from then (clause C3).
+    ///
+    /// # Errors
+    /// When it is not.
+    pub fn lasts(&self, record: &Record, lease: Span, took: Duration) -> Outcome {
+        let runs = record.lease_until.since(record.claimed_at);
+        let resolution = self.declaration.resolution.as_duration();
+        let (shortest, longest) =
+            (lease.as_duration().saturating_sub(resolution), lease.as_duration() + resolution + took);
+        ensure!(
+            shortest < runs && runs < longest,
+            "a lease of {lease:?} runs for {runs:?}, the declared resolution is {resolution:?}"
+        );
+        Ok(())
+    }
+
     /// The declared response limit.
     ///
     /// # Errors
@@ -283,6 +340,7 @@ impl Trial {
     /// Drops the first handle and all guards: the next [`store`](Self::store) opens anew.
     pub(crate) async fn drop_handles(&self) {
         self.first.lock().await.take();
+        self.reader.lock().await.take();
         let guards = std::mem::take(&mut *lock(&self.guards));
         drop(guards);
     }
@@ -294,6 +352,11 @@ impl Trial {
         for namespace in others.iter().chain([&self.namespace]) {
             self.harness.clear(namespace).await;
         }
+    }
+
+    /// Did the first handle itself show what it had written, because there was no other way to see it?
+    pub(crate) fn read_through_the_store(&self) -> bool {
+        self.read_through_the_store.load(Ordering::Relaxed)
     }
 
     /// Did this trial move time, and took so long itself that time has moved, too?

@@ -42,15 +42,21 @@ pub struct Attack {
     pub result: Option<RuleResult>,
 }
 
+impl Kind {
+    pub(super) fn harness(&self, id: &str, good: Arc<dyn Harness>, landed: &Landed) -> Arc<dyn Harness> {
+        match *self {
+            Kind::Model(logic) => Arc::new(bent(id, logic, landed.clone())),
+            Kind::Wrapper(twist) => Arc::new(Mutated { good, twist, landed: landed.clone() }),
+            Kind::Liar(lie) => lie(good, landed.clone()),
+        }
+    }
+}
+
 impl Mutant {
     /// The mutant's harness. A wrapper or liar is put around this one; a model is a store of its own.
     #[must_use]
     pub fn harness(&self, good: Arc<dyn Harness>, landed: &Landed) -> Arc<dyn Harness> {
-        match self.kind {
-            Kind::Model(logic) => Arc::new(bent(self.id, logic, landed.clone())),
-            Kind::Wrapper(twist) => Arc::new(Mutated { good, twist, landed: landed.clone() }),
-            Kind::Liar(lie) => lie(good, landed.clone()),
-        }
+        self.kind.harness(self.id, good, landed)
     }
 
     /// Lets the mutant loose on the rule that it names.

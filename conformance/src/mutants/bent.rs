@@ -16,7 +16,7 @@ use super::{Landed, Logic, Write};
 use crate::base::Ageable;
 
 /// How often a mutant that acts later lets others go first: often enough that all contenders have decided.
-const YIELDS: usize = 200;
+const YIELDS: usize = 2_000;
 
 /// A store in memory that runs any [`Logic`].
 pub(super) struct Bent {
@@ -138,8 +138,8 @@ impl Store for Bent {
             |found: Option<&Record>, now| good(found, claim, now, &self.rules),
         );
         match write {
-            Write::AtOnce => Ok(self.change(claim.identity(), mutant, good)),
-            Write::AfterYielding => {
+            Write::AtOnce | Write::PurgeAfterYielding => Ok(self.change(claim.identity(), mutant, good)),
+            Write::ClaimAfterYielding => {
                 let (answer, record) = self.decide(claim.identity(), mutant, good);
                 if record.is_some() {
                     self.let_others_go_first().await;
@@ -194,14 +194,16 @@ impl Store for Bent {
                 if what != (Logic::GOOD.purge)(record, now, &self.rules) {
                     self.landed.hit();
                 }
-                if what != Purge::Keep && u32::try_from(doomed.len()).is_ok_and(|count| count < allowed) {
+                if what != Purge::Keep {
                     doomed.push((place.clone(), what));
                 }
             }
-            if doomed.len() as u64 > u64::from(limit.get()) {
+            let first = |limit: u32| doomed.len().min(usize::try_from(limit).unwrap_or(usize::MAX));
+            if first(allowed) != first(limit.get()) {
                 self.landed.hit();
             }
-            if self.logic.write == Write::AtOnce {
+            doomed.truncate(first(allowed));
+            if self.logic.write != Write::PurgeAfterYielding {
                 return Ok(sweep(&mut shelf, doomed));
             }
         }

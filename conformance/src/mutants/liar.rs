@@ -14,6 +14,13 @@ use crate::harness::{
 
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
+        id: "L-one-namespace",
+        kind: Kind::Liar(|good, landed| Arc::new(Liar::new(good, landed, Lie::OneNamespace))),
+        kills: "PURGE-006",
+        because: "All namespaces are one table.",
+        says: "the other namespace's record, seen from here",
+    },
+    Mutant {
         id: "L-ages-nothing",
         kind: Kind::Liar(|good, landed| Arc::new(Liar::new(good, landed, Lie::AgesNothing))),
         kills: "TIME-003",
@@ -80,6 +87,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Lie {
+    OneNamespace,
     AgesNothing,
     AgesEverything,
     AgesTooLittle,
@@ -96,6 +104,7 @@ struct Liar {
     landed: Landed,
     lie: Lie,
     seen: Mutex<HashMap<Namespace, Seen>>,
+    one: Mutex<Option<Namespace>>,
 }
 
 /// What a liar remembers of a namespace.
@@ -107,7 +116,20 @@ struct Seen {
 
 impl Liar {
     fn new(good: Arc<dyn Harness>, landed: Landed, lie: Lie) -> Liar {
-        Liar { good, landed, lie, seen: Mutex::default() }
+        Liar { good, landed, lie, seen: Mutex::default(), one: Mutex::default() }
+    }
+
+    /// Where the records of a namespace really are.
+    fn place(&self, namespace: &Namespace) -> Namespace {
+        if self.lie != Lie::OneNamespace {
+            return namespace.clone();
+        }
+        let mut one = self.one.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = one.get_or_insert_with(|| namespace.clone()).clone();
+        if place != *namespace {
+            self.landed.hit();
+        }
+        place
     }
 
     fn seen<T>(&self, namespace: &Namespace, look: impl FnOnce(&mut Seen) -> T) -> T {
@@ -154,7 +176,7 @@ impl Harness for Liar {
             self.landed.hit();
             return Ok((Guard::none(), first));
         }
-        let (guard, store) = self.good.open(namespace, how).await?;
+        let (guard, store) = self.good.open(&self.place(namespace), how).await?;
         self.seen(namespace, |seen| seen.first = Some(Arc::clone(&store)));
         Ok((guard, store))
     }
@@ -183,7 +205,7 @@ impl Harness for Liar {
                 }
                 self.good.age(namespace, identity, by).await
             }
-            _ => self.good.age(namespace, identity, by).await,
+            _ => self.good.age(&self.place(namespace), identity, by).await,
         }
     }
 
@@ -193,6 +215,6 @@ impl Harness for Liar {
             self.landed.hit();
             return Ok(None);
         }
-        self.good.peek(namespace, identity).await
+        self.good.peek(&self.place(namespace), identity).await
     }
 }

@@ -3,19 +3,30 @@
 use idem_core::machine::{self, Purge, Rules, Step};
 use idem_core::{Claim, Claimed, Complete, Completed, Identity, Record, Release, Released, Renew, Renewed, StoreTime};
 
+/// An answer, and the row that is written, if one is.
+pub type Decided<A> = (A, Option<Record>);
+/// What a claim does to the record that is there.
+pub type ClaimLogic = fn(Option<&Record>, &Claim, StoreTime, &Rules) -> Decided<Claimed>;
+/// What a renewal does to it.
+pub type RenewLogic = fn(Option<&Record>, &Renew, StoreTime) -> Decided<Renewed>;
+/// What a completion does to it.
+pub type CompleteLogic = fn(Option<&Record>, &Complete, StoreTime, &Rules) -> Decided<Completed>;
+/// What a release does to it.
+pub type ReleaseLogic = fn(Option<&Record>, &Release, StoreTime) -> Decided<Released>;
+
 /// What a store decides. Each gives the answer, and the row that is written, if one is.
 #[derive(Clone, Copy)]
 pub struct Logic {
     /// Which record an identity finds.
     pub identity: fn(&Identity) -> Identity,
     /// What a claim does.
-    pub claim: fn(Option<&Record>, &Claim, StoreTime, &Rules) -> (Claimed, Option<Record>),
+    pub claim: ClaimLogic,
     /// What a renewal does.
-    pub renew: fn(Option<&Record>, &Renew, StoreTime) -> (Renewed, Option<Record>),
+    pub renew: RenewLogic,
     /// What a completion does.
-    pub complete: fn(Option<&Record>, &Complete, StoreTime, &Rules) -> (Completed, Option<Record>),
+    pub complete: CompleteLogic,
     /// What a release does.
-    pub release: fn(Option<&Record>, &Release, StoreTime) -> (Released, Option<Record>),
+    pub release: ReleaseLogic,
     /// What a reader sees.
     pub visible: fn(&Record, StoreTime, &Rules) -> Option<Record>,
     /// What purge does to a row.
@@ -33,8 +44,10 @@ pub struct Logic {
 pub enum Write {
     /// Together with the decision.
     AtOnce,
-    /// Later, without looking again: check, yield, act.
-    AfterYielding,
+    /// A claim's later, without looking again: check, yield, act.
+    ClaimAfterYielding,
+    /// A purge's later, without looking again.
+    PurgeAfterYielding,
 }
 
 impl Logic {

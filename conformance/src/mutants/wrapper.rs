@@ -89,7 +89,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         kind: Kind::Wrapper(|| Box::new(PurgeCountsLimit)),
         kills: "PURGE-003",
         because: "Purge tells how many it looked for, and not how many it deleted.",
-        says: "",
+        says: "what purge says it deleted and dropped",
     },
 ];
 

@@ -5,20 +5,29 @@ use url::Url;
 /// Names of URL parameters whose values are secrets.
 const SECRETS: [&str; 5] = ["pass", "pwd", "secret", "token", "key"];
 
+const HIDDEN: &str = "(not shown)";
+
+fn is_secret(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    SECRETS.iter().any(|secret| name.contains(secret))
+}
+
 /// The URL without its password, in the authority and in the parameters. A text that is no URL but might hold a
 /// password is not shown at all.
 #[must_use]
 pub fn without_password(text: &str) -> String {
-    let Ok(mut url) = Url::parse(text) else {
-        return if text.contains('@') { "(not shown)".to_owned() } else { text.to_owned() };
+    let mut url = match Url::parse(text) {
+        Ok(url) if !url.cannot_be_a_base() => url,
+        _ if text.contains('@') || is_secret(text) => return HIDDEN.to_owned(),
+        _ => return text.to_owned(),
     };
     if url.password().is_some() && url.set_password(Some("***")).is_err() {
-        return "(not shown)".to_owned();
+        return HIDDEN.to_owned();
     }
     let pairs: Vec<(String, String)> = url.query_pairs().into_owned().collect();
     if !pairs.is_empty() {
         let shown = pairs.into_iter().map(|(name, value)| {
-            let secret = SECRETS.iter().any(|secret| name.to_ascii_lowercase().contains(secret));
+            let secret = is_secret(&name);
             (name, if secret { "***".to_owned() } else { value })
         });
         let shown: Vec<_> = shown.collect();
@@ -38,6 +47,7 @@ mod tests {
             "postgres://localhost/db?user=me&password=hunter2",
             "mysql://me:hunter2@[::1]/db?ssl-mode=required&sslPassword=hunter2",
             "me:hunter2@localhost",
+            "host=localhost user=me password=hunter2",
             "redis://:hunter2@localhost",
         ] {
             assert!(!without_password(url).contains("hunter2"), "{url}");

@@ -63,7 +63,8 @@ pub fn verdicts(declaration: &Declaration, results: &[RuleResult]) -> Vec<Profil
         .into_iter()
         .map(|profile| (profile, of(profile)))
         .filter(|(profile, results)| {
-            declaration.claims(*profile) || results.iter().any(|result| result.status != Status::NotApplicable)
+            let seen = |result: &&RuleResult| !matches!(result.status, Status::NotApplicable | Status::NotRun);
+            declaration.claims(*profile) || results.iter().any(seen)
         })
         .map(|(profile, results)| verdict(profile, &results))
         .collect()

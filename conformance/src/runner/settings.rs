@@ -46,13 +46,14 @@ impl Settings {
     }
 
     /// The command that runs this again, for one rule or for all.
-    pub(crate) fn reproduce(&self, backend: &str, only: Option<&str>) -> String {
+    pub(crate) fn reproduce(&self, backend: &str, url: Option<&str>, only: Option<&str>) -> String {
+        let url = url.map(|url| format!(" --url '{url}'")).unwrap_or_default();
         let only = only.map(|id| format!(" --only {id}")).unwrap_or_default();
         let tier = match self.tier {
             Tier::Standard => String::new(),
             other => format!(" --tier {}", other.name()),
         };
-        format!("cargo run -p conformance -- certify {backend} --seed {}{tier}{only}", self.seed)
+        format!("cargo run -p conformance -- certify {backend}{url} --seed {}{tier}{only}", self.seed)
     }
 }
 

@@ -1,8 +1,8 @@
 //! CLAIM: who runs an operation, and who is told what.
 
-use std::time::Duration;
+use std::time::Instant;
 
-use idem_core::{End, HowEnded, Lease, OnUncertain, Owner, Release, Renew, Renewed, Span, State};
+use idem_core::{End, Fence, HowEnded, Lease, OnUncertain, Owner, Release, Renew, Renewed, Span, State};
 
 use crate::rules::{Profile, Rule, run};
 use crate::trial::{LEASE, MARGIN, Outcome, RETENTION, Stage, Stop, Trial, built, ensure, ensure_eq, minus, plus};
@@ -148,12 +148,15 @@ pub(super) const RULES: &[Rule] = &[
 ];
 
 async fn first_claim(t: &Trial) -> Outcome {
+    t.reads_independently().await?;
     let store = t.store().await?;
     let identity = t.identity()?;
     ensure_eq!(t.read(&identity).await?, None, "an independent read before the first claim");
     let owner = Owner::new("worker-1").map_err(|error| Stop::Error(error.to_string()))?;
     let claim = built(t.claim(&identity)?.owner(owner.clone()))?;
+    let began = Instant::now();
     let grant = store.acquire(&claim, "of an absent identity").await?;
+    let took = began.elapsed();
     ensure_eq!(grant.lease.attempt, 1, "the first attempt's number");
     ensure_eq!(grant.lease.length, LEASE, "the length of the granted lease");
     ensure_eq!(grant.previous, None, "how the attempt before the first ended");
@@ -170,15 +173,13 @@ async fn first_claim(t: &Trial) -> Outcome {
     ensure_eq!(record.owner, Some(owner), "the owner in the record");
     ensure_eq!(record.on_uncertain, claim.on_uncertain(), "the policy in the record");
     ensure_eq!(record.recorded, None, "the response in the record");
-    let (lease, retention) = (record.lease_until.since(record.claimed_at), record.expires_at.since(record.created_at));
-    ensure!(close(t, lease, LEASE), "the lease in the record is {lease:?}, expected {LEASE:?}");
-    ensure!(close(t, retention, RETENTION), "the retention in the record is {retention:?}, expected {RETENTION:?}");
+    t.lasts(&record, LEASE, took)?;
+    let retention = record.expires_at.since(record.created_at);
+    ensure!(
+        retention.abs_diff(RETENTION.as_duration()) < t.declaration().resolution.as_duration(),
+        "the retention in the record is {retention:?}, expected {RETENTION:?}"
+    );
     Ok(())
-}
-
-/// Equal to the store's declared resolution.
-fn close(t: &Trial, got: Duration, expected: Span) -> bool {
-    got.abs_diff(expected.as_duration()) < t.declaration().resolution.as_duration()
 }
 
 async fn second_claim(t: &Trial) -> Outcome {
@@ -284,7 +285,8 @@ async fn foreign_lease(t: &Trial) -> Outcome {
     let (a, b) = (&one.lease, &other.lease);
     for (what, token, fence) in [
         ("another identity's lease", a.token, a.fence),
-        ("the right token with another fence", b.token, a.fence),
+        // Two identities may have the same fence, so another one is made up.
+        ("the right token with another fence", b.token, Fence::new(b.fence.get() + 1)),
         ("the right fence with another token", a.token, b.fence),
     ] {
         let forged = Lease { identity: identity.clone(), token, fence, attempt: b.attempt, length: b.length };

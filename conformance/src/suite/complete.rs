@@ -112,6 +112,7 @@ pub(super) const RULES: &[Rule] = &[
 ];
 
 async fn end_is_read(t: &Trial) -> Outcome {
+    t.reads_independently().await?;
     let store = t.store().await?;
     for (end, state) in [
         (t.succeeded(), State::Succeeded),
@@ -264,12 +265,8 @@ async fn too_large(t: &Trial) -> Outcome {
         let (identity, grant) = t.staged(Stage::Processing).await?;
         let before = t.record(&identity).await?;
         let end = End::Succeeded(response.into());
-        let complete = idem_core::Complete::new(grant.lease.clone(), end.clone());
-        match store.raw().complete(&complete).await {
-            Err(error) if error.kind() == ErrorKind::TooLarge => {}
-            Err(error) => {
-                return Err(Stop::Fail(format!("a response over the limit is {:?}, expected TooLarge", error.kind())));
-            }
+        match store.try_complete(&grant.lease, end.clone()).await? {
+            Err(error) => ensure_eq!(error.kind(), ErrorKind::TooLarge, "the error of a response over the limit"),
             Ok(answer) => return Err(Stop::Fail(format!("a response over the limit was answered {answer:?}"))),
         }
         t.unchanged(&before, "a response over the limit").await?;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use idem_core::{Complete, End, Error, ErrorKind, Response};
+use idem_core::{End, Error, ErrorKind, Response};
 
 use crate::harness::{Finish, Hook, How, Obstacle, OpenError, Reach, Schema};
 use crate::rules::{Check, Profile, Rule, run};
@@ -158,7 +158,7 @@ async fn missing_schema(t: &Trial) -> Outcome {
 async fn too_large(t: &Trial, store: &Handle, filling: u8) -> Result<Error, Stop> {
     let (_, grant) = t.staged(Stage::Processing).await?;
     let response = Response::new(200).with_body(vec![filling; t.response_limit()? + 1]);
-    match store.raw().complete(&Complete::new(grant.lease, End::Succeeded(response.into()))).await {
+    match store.try_complete(&grant.lease, End::Succeeded(response.into())).await? {
         Err(error) => Ok(error),
         Ok(answer) => Err(Stop::Fail(format!("a response over the limit was answered {answer:?}"))),
     }
@@ -177,8 +177,7 @@ async fn no_secret(t: &Trial) -> Outcome {
     let identity = t.named("secret-scope", "secret-key")?;
     let grant = t.acquire(&identity).await?;
     let response = Response::new(200).with_body("secret-body".repeat(t.response_limit()? / 11 + 1));
-    let complete = Complete::new(grant.lease, End::Succeeded(response.into()));
-    let Err(error) = store.raw().complete(&complete).await else {
+    let Err(error) = store.try_complete(&grant.lease, End::Succeeded(response.into())).await? else {
         return Err(Stop::Fail("a response over the limit was stored".into()));
     };
     let mut texts = vec![error.to_string(), format!("{error:?}"), format!("{error:#?}"), error.message().to_owned()];

@@ -39,7 +39,8 @@ pub(super) const RULES: &[Rule] = &[
         text: "Before the first write the server is shown to be the one that was started or given.",
         why: "A suite that writes into somebody else's server is worse than none.",
         check: Check::Later("needs the providers' nonce"),
-        ..Rule::of(Profile::Networked)
+        profile: Profile::Networked,
+        ..CORE
     },
 ];
 

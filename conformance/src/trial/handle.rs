@@ -57,16 +57,30 @@ impl Handle {
         persist("renew", || self.store.renew(renew)).await.map(|(answer, _)| answer)
     }
 
-    /// Completes. After an indeterminate error, `AlreadyStored` says that the first try was applied.
+    /// Claims, for rules about errors: the error that is left when the same request again cannot help, or did not.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn try_claim(&self, claim: &Claim) -> Result<Result<Claimed, Error>, Stop> {
+        ask("claim", || self.store.claim(claim)).await.map(|(answer, _, _)| answer)
+    }
+
+    /// Completes, for rules about errors.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn try_complete(&self, lease: &Lease, end: End) -> Result<Result<Completed, Error>, Stop> {
+        let complete = Complete::new(lease.clone(), end);
+        ask("complete", || self.store.complete(&complete)).await.map(|(answer, _, _)| answer)
+    }
+
+    /// Completes.
     ///
     /// # Errors
     /// As [`claim`](Self::claim).
     pub async fn complete(&self, lease: &Lease, end: End) -> Result<Completed, Stop> {
         let complete = Complete::new(lease.clone(), end);
-        match persist("complete", || self.store.complete(&complete)).await? {
-            (Completed::AlreadyStored, Doubt::MayBeApplied) => Ok(Completed::Stored),
-            (answer, _) => Ok(answer),
-        }
+        persist("complete", || self.store.complete(&complete)).await.map(|(answer, _)| answer)
     }
 
     /// Releases this attempt.
@@ -200,13 +214,17 @@ impl Handle {
         }
     }
 
-    /// A completion that has to be stored.
+    /// A first completion, that has to be stored. After an indeterminate error `AlreadyStored` says that an earlier try
+    /// was applied.
     ///
     /// # Errors
     /// When it is not.
     pub async fn store_end(&self, lease: &Lease, end: End) -> Outcome {
-        let answer = self.complete(lease, end).await?;
-        super::ensure_eq!(answer, Completed::Stored, "the owner completed its attempt");
+        let complete = Complete::new(lease.clone(), end);
+        match persist("complete", || self.store.complete(&complete)).await? {
+            (Completed::AlreadyStored, Doubt::MayBeApplied) => {}
+            (answer, _) => super::ensure_eq!(answer, Completed::Stored, "the owner completed its attempt"),
+        }
         Ok(())
     }
 
@@ -250,29 +268,39 @@ enum Doubt {
     MayBeApplied,
 }
 
-/// Sends the same request again for as long as the error says that it can help.
+/// Sends the same request again for as long as the error says that it can help. What is left is a failure.
 async fn persist<T, F>(what: &str, request: impl Fn() -> F) -> Result<(T, Doubt), Stop>
 where
     F: Future<Output = Result<T, Error>>,
 {
+    match ask(what, request).await? {
+        (Ok(answer), doubt, _) => Ok((answer, doubt)),
+        (Err(error), _, 1) => Err(Stop::Fail(format!("{what} was answered with an error: {error}"))),
+        (Err(error), _, tries) => Err(Stop::Fail(format!("{what} was answered with an error, {tries} times: {error}"))),
+    }
+}
+
+/// Sends the same request again for as long as the error says that it can help; gives back the last answer, and how
+/// often it was asked for.
+async fn ask<T, F>(what: &str, request: impl Fn() -> F) -> Result<(Result<T, Error>, Doubt, u32), Stop>
+where
+    F: Future<Output = Result<T, Error>>,
+{
     let mut doubt = Doubt::None;
-    for tried in 1.. {
+    let mut tries = 1;
+    loop {
         let Ok(answer) = tokio::time::timeout(SILENCE, request()).await else {
             return Err(Stop::Fail(format!("{what} did not answer within {SILENCE:?}")));
         };
         match answer {
-            Ok(answer) => return Ok((answer, doubt)),
-            Err(error) if error.is_retryable() && tried < TRIES => {
+            Err(error) if error.is_retryable() && tries < TRIES => {
                 if error.kind() == ErrorKind::Indeterminate {
                     doubt = Doubt::MayBeApplied;
                 }
+                tries += 1;
                 tokio::task::yield_now().await;
             }
-            Err(error) => {
-                let again = if error.is_retryable() { format!(", {tried} times") } else { String::new() };
-                return Err(Stop::Fail(format!("{what} was answered with an error{again}: {error}")));
-            }
+            last => return Ok((last, doubt, tries)),
         }
     }
-    Err(Stop::Error(format!("{what} was never tried")))
 }

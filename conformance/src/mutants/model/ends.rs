@@ -3,16 +3,12 @@
 use bytes::Bytes;
 use idem_core::machine::{self, Rules};
 use idem_core::{
-    Claim, Complete, Completed, End, Lease, Record, Recorded, Release, Released, Renew, Renewed, Response, Span, State,
+    Claim, Complete, Completed, End, Lease, Record, Recorded, Release, Released, Renewed, Response, Span, State,
     StoreTime,
 };
 
-use crate::mutants::logic::Logic;
+use crate::mutants::logic::{CompleteLogic, Logic, ReleaseLogic, RenewLogic};
 use crate::mutants::{Kind, Mutant};
-
-type CompleteLogic = fn(Option<&Record>, &Complete, StoreTime, &Rules) -> (Completed, Option<Record>);
-type RenewLogic = fn(Option<&Record>, &Renew, StoreTime) -> (Renewed, Option<Record>);
-type ReleaseLogic = fn(Option<&Record>, &Release, StoreTime) -> (Released, Option<Record>);
 
 const fn completing(complete: CompleteLogic) -> Kind {
     Kind::Model(Logic { complete, ..Logic::GOOD })

@@ -5,10 +5,10 @@ use std::time::Duration;
 use idem_core::machine::{self, Rewrite, Rules};
 use idem_core::{Claim, Claimed, Fence, OnUncertain, Record, Span, State, StoreTime, Uncertain};
 
-use crate::mutants::logic::{Logic, Write, claim as good};
+use crate::mutants::logic::{ClaimLogic, Decided, Logic, Write, claim as good};
 use crate::mutants::{Kind, Mutant};
 
-type Answer = (Claimed, Option<Record>);
+type Answer = Decided<Claimed>;
 
 /// The claim gets the record by this rewrite, whatever stands against it.
 fn seize(how: Rewrite, found: &Record, claim: &Claim, now: StoreTime) -> Answer {
@@ -59,7 +59,7 @@ macro_rules! seizing {
     };
 }
 
-const fn claiming(claim: fn(Option<&Record>, &Claim, StoreTime, &Rules) -> Answer) -> Kind {
+const fn claiming(claim: ClaimLogic) -> Kind {
     Kind::Model(Logic { claim, ..Logic::GOOD })
 }
 
@@ -297,7 +297,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         id: "M-check-yield-act",
-        kind: Kind::Model(Logic { write: Write::AfterYielding, ..Logic::GOOD }),
+        kind: Kind::Model(Logic { write: Write::ClaimAfterYielding, ..Logic::GOOD }),
         kills: "LEASE-003",
         because: "The takeover is decided, and written later without looking again: two winners.",
         says: "contenders took over one lapsed lease",
@@ -332,7 +332,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         }),
         kills: "LEASE-006",
         because: "The longest lease overflows into the past.",
-        says: "the longest lease runs for",
+        says: "a lease of 3153600000s runs for",
     },
     Mutant {
         id: "M-lapsed-needs-a-person",

@@ -54,17 +54,17 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         id: "M-purge-later",
-        kind: Kind::Model(Logic { write: Write::AfterYielding, ..Logic::GOOD }),
+        kind: Kind::Model(Logic { write: Write::PurgeAfterYielding, ..Logic::GOOD }),
         kills: "PURGE-005",
         because: "What purge deletes was looked at before, and belongs to somebody by now.",
-        says: "",
+        says: "an independent read finds no record",
     },
     Mutant {
         id: "M-no-quarantine",
         kind: purging(|record, now, rules| machine::purge(record, now, &Rules { quarantine: Span::MIN, ..*rules })),
         kills: "PURGE-007",
         because: "A late statement of an earlier life meets no fence.",
-        says: "an independent read finds no record",
+        says: "purge touched a record inside the quarantine",
     },
     Mutant {
         id: "M-evidence-purged",
