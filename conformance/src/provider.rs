@@ -31,10 +31,11 @@ mod host;
 mod start;
 mod watchdog;
 
-pub mod command;
+mod command;
 
 pub use backend::ControlError;
 pub use client::{Facts, Setting};
+pub use command::{ServersArgs, servers};
 pub use endpoint::Endpoint;
 pub use host::shutdown;
 pub use kind::Kind;

@@ -3,6 +3,9 @@
 //! A way that is not to be had makes its trials ignored, with the reason printed, and failed where `IDEM_REQUIRE` names
 //! the kind. A trial that is about the end of a process runs this binary again, as the child that ends.
 
+// A test as much as those under libtest, which clippy excuses by itself.
+#![allow(clippy::unwrap_used)]
+
 #[path = "servers/child.rs"]
 mod child;
 #[path = "servers/data.rs"]

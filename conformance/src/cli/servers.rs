@@ -1,18 +1,15 @@
-//! `servers`: shows the servers that the suite can start.
+//! `servers`: where the servers of the suite come from on this machine.
 
 use clap::Args;
 
 use super::Ended;
 
-/// Start every server by every way, show its version, where it came from and the settings that decide durability, and
-/// stop it.
-///
-/// Ends with 0 when all that came up is durable and ended, and whatever IDEM_REQUIRE names came up.
+/// Start every server by every way, show what it is, and end it.
 #[derive(Args)]
 pub(crate) struct Servers {
-    /// Only these kinds: postgres, mysql, mariadb, redis, valkey.
+    /// Only these kinds.
     kinds: Vec<String>,
-    /// Prints JSON instead of text.
+    /// As JSON.
     #[arg(long)]
     json: bool,
 }
@@ -20,15 +17,21 @@ pub(crate) struct Servers {
 impl Servers {
     #[cfg(all(feature = "postgres", feature = "mysql", feature = "redis"))]
     pub(crate) fn run(self) -> Ended {
-        use conformance::provider::command::{ServersArgs, servers};
+        use conformance::provider::{Kind, ServersArgs, servers};
 
-        let kinds = self.kinds.iter().map(|name| name.parse()).collect::<Result<_, _>>()?;
-        super::block_on(servers(ServersArgs { kinds, json: self.json }))
+        let kind = |name: &String| {
+            let known = Kind::ALL.into_iter().find(|kind| kind.name() == name);
+            known.ok_or_else(|| format!("there is no kind of server called {name}"))
+        };
+        let kinds = self.kinds.iter().map(kind).collect::<Result<Vec<_>, _>>()?;
+        let mut arguments = ServersArgs::default();
+        (arguments.kinds, arguments.json) = (kinds, self.json);
+        super::block_on(servers(arguments))
     }
 
+    /// The drivers of all servers are in no build that did not ask for them.
     #[cfg(not(all(feature = "postgres", feature = "mysql", feature = "redis")))]
     pub(crate) fn run(self) -> Ended {
-        // The arguments are read by the build that has the clients.
         let Servers { kinds: _, json: _ } = self;
         super::features::run_with("postgres,mysql,redis")
     }

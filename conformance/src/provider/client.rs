@@ -58,7 +58,7 @@ pub(super) async fn facts(kind: Kind, endpoint: &Endpoint) -> Result<Facts, Stri
             #[cfg(feature = "redis")]
             Kind::Redis | Kind::Valkey => redis::facts(endpoint.url()).await,
             #[allow(unreachable_patterns)]
-            other => Err(missing(other, endpoint)),
+            other => Err(format!("{endpoint}: {}", missing(other))),
         }
     })
     .await
@@ -66,7 +66,7 @@ pub(super) async fn facts(kind: Kind, endpoint: &Endpoint) -> Result<Facts, Stri
 
 /// Reads the settings that decide durability, and those beside them that a report should show.
 pub(super) async fn settings(kind: Kind, endpoint: &Endpoint) -> Result<Vec<Setting>, String> {
-    let read = bounded(async {
+    let read = bounded::<Vec<(String, String)>>(async {
         match kind {
             #[cfg(feature = "postgres")]
             Kind::Postgres => postgres::settings(endpoint.url()).await,
@@ -75,7 +75,7 @@ pub(super) async fn settings(kind: Kind, endpoint: &Endpoint) -> Result<Vec<Sett
             #[cfg(feature = "redis")]
             Kind::Redis | Kind::Valkey => redis::settings(endpoint.url()).await,
             #[allow(unreachable_patterns)]
-            other => Err(missing(other, endpoint)),
+            other => Err(format!("{endpoint}: {}", missing(other))),
         }
     });
     let wanted = kind.spec().durability;
@@ -102,7 +102,8 @@ pub(super) fn compiled(kind: Kind) -> bool {
     }
 }
 
-fn missing(kind: Kind, _endpoint: &Endpoint) -> String {
+/// Why a kind whose client is not compiled in gives no server.
+pub(super) fn missing(kind: Kind) -> String {
     format!("no client: the conformance crate was built without its feature `{}`", kind.spec().feature)
 }
 

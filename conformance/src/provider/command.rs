@@ -3,18 +3,16 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use clap::Args;
 use serde::Serialize;
 
 use super::{Kind, Policy, Setting, Way, shutdown, start};
 
 /// What the command is asked for.
-#[derive(Args, Clone, Debug)]
+#[derive(Clone, Default, Debug)]
 pub struct ServersArgs {
-    /// Only these kinds: postgres, mysql, mariadb, redis, valkey.
+    /// Only these kinds; all where it is empty.
     pub kinds: Vec<Kind>,
-    /// Print JSON.
-    #[arg(long)]
+    /// Print JSON in place of text.
     pub json: bool,
 }
 

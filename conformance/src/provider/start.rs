@@ -34,7 +34,7 @@ pub async fn start(kind: Kind, policy: &Policy) -> Result<Server, NotRun> {
 /// Why it could not.
 pub async fn available(kind: Kind, way: Way) -> Result<(), String> {
     if !client::compiled(kind) {
-        return Err(without_client(kind));
+        return Err(client::missing(kind));
     }
     host::run(async move {
         match way {
@@ -79,7 +79,7 @@ struct Got {
 
 async fn get(kind: Kind, way: Way) -> Result<Got, String> {
     if !client::compiled(kind) {
-        return Err(without_client(kind));
+        return Err(client::missing(kind));
     }
     let secrets = Secrets::new();
     host::keep()?;
@@ -215,10 +215,6 @@ impl Secrets {
         let named = kind.spec().arguments.iter().any(|argument| argument.contains("{nonce}"));
         if named { &self.nonce } else { &self.password }
     }
-}
-
-fn without_client(kind: Kind) -> String {
-    format!("no client: the conformance crate was built without its feature `{}`", kind.spec().feature)
 }
 
 fn remedy(kind: Kind, policy: &Policy) -> String {

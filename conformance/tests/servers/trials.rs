@@ -10,6 +10,7 @@ use crate::child::{Process, Task};
 use crate::data;
 
 type Run = fn(Kind, Way) -> Result<(), Failed>;
+type RunOnce = fn() -> Result<(), Failed>;
 
 /// What every kind must do by every way.
 pub(crate) const OF_EACH: [(&str, Run); 7] = [
@@ -23,7 +24,7 @@ pub(crate) const OF_EACH: [(&str, Run); 7] = [
 ];
 
 /// How the choice between the ways is made and told.
-pub(crate) const OF_CHOICE: [(&str, fn() -> Result<(), Failed>); 2] =
+pub(crate) const OF_CHOICE: [(&str, RunOnce); 2] =
     [("a_required_server_that_is_not_there", required), ("a_url_comes_first_and_is_not_ours", given)];
 
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
