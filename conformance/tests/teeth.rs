@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use conformance::base::Sqlite;
 use conformance::mutants::{self, Kind, Landed, Logic, Mutant};
 use conformance::rules::{Check, Level, catalogue, find};
 use conformance::{Profile, Report, Run, Settings, Status, Verdict};
@@ -38,6 +39,15 @@ async fn every_mutant_dies_by_its_rule() {
         }
     }
     assert!(survivors.is_empty(), "{} of {} survive: {survivors:#?}", survivors.len(), mutants::all().len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrappers_die_around_a_real_database_too() {
+    let wrappers = mutants::all().iter().filter(|mutant| matches!(mutant.kind, Kind::Wrapper(_)));
+    for mutant in wrappers {
+        let attack = mutant.attack(Arc::new(Sqlite::new(None)), Settings::seeded(SEED)).await;
+        assert_eq!(attack.survives(), None, "{}", mutant.id);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
