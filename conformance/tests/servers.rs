@@ -54,6 +54,9 @@ fn main() -> ExitCode {
         }
     }
     all.extend(trials::OF_CHOICE.map(|(name, run)| Trial::test(format!("choice::{name}"), run)));
+    let no_container = trials::block_on(available(Kind::Redis, Way::Container)).is_err();
+    let unstartable = Trial::test("choice::a_container_that_cannot_be_started_is_removed", trials::unstartable);
+    all.push(unstartable.with_ignored_flag(no_container));
     let conclusion = libtest_mimic::run(&arguments, all);
     if let Err(reason) = trials::block_on(conformance::provider::shutdown()) {
         eprintln!("{reason}");

@@ -8,8 +8,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use testcontainers::bollard::Docker;
+use testcontainers::bollard::errors::Error;
 use testcontainers::bollard::models::{ContainerState, PortBinding};
-use testcontainers::bollard::query_parameters::{InspectContainerOptions, KillContainerOptionsBuilder};
+use testcontainers::bollard::query_parameters::{
+    InspectContainerOptions, KillContainerOptionsBuilder, ListContainersOptionsBuilder, RemoveContainerOptionsBuilder,
+};
 use testcontainers::core::client::docker_client_instance;
 use testcontainers::core::logs::LogFrame;
 use testcontainers::core::{IntoContainerPort, WaitFor};
@@ -29,6 +32,8 @@ const PULL: Duration = Duration::from_secs(600);
 /// A graceful stop; after it the daemon sends a SIGKILL by itself.
 const STOP_SECONDS: i32 = 60;
 const LOG_LINES: usize = 40;
+/// The label by which one start finds the container that it made, also when it has no handle to it.
+const ATTEMPT: &str = "idem.attempt";
 
 pub(super) struct Container {
     kind: Kind,
@@ -40,8 +45,16 @@ pub(super) struct Container {
     handle: tokio::sync::Mutex<Option<ContainerAsync<GenericImage>>>,
 }
 
+/// A daemon that answers, and the image that a kind is started from.
+pub(super) struct Daemon {
+    docker: Docker,
+    pub(super) image: String,
+    /// Nothing has to be pulled.
+    pub(super) present: bool,
+}
+
 /// Can a container be had? Looks at the daemon and the image, and starts nothing.
-pub(super) async fn available(kind: Kind) -> Result<(Docker, String, bool), String> {
+pub(super) async fn available(kind: Kind) -> Result<Daemon, String> {
     let docker = docker_client_instance().await.map_err(|error| format!("no Docker: {error}"))?;
     match tokio::time::timeout(DAEMON, docker.ping()).await {
         Ok(Ok(_)) => {}
@@ -51,14 +64,28 @@ pub(super) async fn available(kind: Kind) -> Result<(Docker, String, bool), Stri
     let spec = &kind.spec().container;
     let image = std::env::var(spec.image_variable).unwrap_or_else(|_| spec.image.to_owned());
     let present = docker.inspect_image(&image).await.is_ok();
-    Ok((docker, image, present))
+    Ok(Daemon { docker, image, present })
 }
 
 impl Container {
     pub(super) async fn start(kind: Kind, secrets: &Secrets) -> Result<(Container, String), String> {
-        let (docker, image, present) = available(kind).await?;
+        let daemon = available(kind).await?;
+        let attempt = host::random(8);
+        match Container::run(kind, secrets, &daemon, &attempt).await {
+            Ok(started) => Ok(started),
+            // One that was made and then could not be started is nobody's: testcontainers forgets it.
+            Err(reason) => match remove_all(&daemon.docker, &format!("{ATTEMPT}={attempt}")).await {
+                Ok(()) => Err(reason),
+                Err(more) => Err(format!("{reason}; and a container is left: {more}")),
+            },
+        }
+    }
+
+    async fn run(kind: Kind, secrets: &Secrets, daemon: &Daemon, attempt: &str) -> Result<(Container, String), String> {
+        let Daemon { docker, image, present } = daemon;
+        let limit = if *present { STARTUP } else { PULL };
         let spec = kind.spec();
-        let (name, tag) = split(&image).ok_or_else(|| {
+        let (name, tag) = split(image).ok_or_else(|| {
             format!("{}: `{image}` has no tag; a version must be said", spec.container.image_variable)
         })?;
         let fill = |text: &str| secrets.fill(text, "", 0);
@@ -70,8 +97,9 @@ impl Container {
             .with_exposed_port(spec.container.port.tcp())
             .with_cmd(spec.arguments.iter().map(|argument| fill(argument)))
             .with_label(host::LABEL, host::session())
+            .with_label(ATTEMPT, attempt)
             .with_log_consumer(move |frame: &LogFrame| sink.push(frame.bytes()))
-            .with_startup_timeout(if present { STARTUP } else { PULL });
+            .with_startup_timeout(limit);
         for (name, value) in spec.container.environment {
             request = request.with_env_var(*name, fill(value));
         }
@@ -85,20 +113,20 @@ impl Container {
             });
         }
 
-        let limit = if present { STARTUP } else { PULL } + DAEMON;
-        let handle = match tokio::time::timeout(limit, request.start()).await {
+        let handle = match tokio::time::timeout(limit + DAEMON, request.start()).await {
             Ok(Ok(handle)) => handle,
-            Ok(Err(error)) if !present => {
+            Ok(Err(error)) if !*present => {
                 return Err(format!("{image} is not here and could not be pulled: {}", chain(&error)));
             }
             Ok(Err(error)) => return Err(format!("{image}: {}{}", chain(&error), log.tail())),
             Err(_) => return Err(format!("{image}: not ready within {} s{}", limit.as_secs(), log.tail())),
         };
         let id = handle.id().to_owned();
-        let what = match docker.inspect_image(&image).await.ok().and_then(|image| image.id) {
+        let what = match docker.inspect_image(image).await.ok().and_then(|image| image.id) {
             Some(id) => format!("{image} ({})", id.get(..19).unwrap_or(&id)),
-            None => image,
+            None => image.clone(),
         };
+        let docker = docker.clone();
         let handle = tokio::sync::Mutex::new(Some(handle));
         Ok((Container { kind, secrets: secrets.clone(), docker, id, log, handle }, what))
     }
@@ -175,6 +203,22 @@ impl Backend for Container {
     async fn log(&self) -> String {
         self.log.tail()
     }
+}
+
+/// Removes every container with the label, whatever its state.
+async fn remove_all(docker: &Docker, label: &str) -> Result<(), String> {
+    let filters = HashMap::from([("label", vec![label])]);
+    let list = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
+    for container in docker.list_containers(Some(list)).await.map_err(|error| error.to_string())? {
+        let options = RemoveContainerOptionsBuilder::new().force(true).v(true).build();
+        let id = container.id.unwrap_or_default();
+        match docker.remove_container(&id, Some(options)).await {
+            // Somebody else's removal came first.
+            Ok(()) | Err(Error::DockerResponseServerError { status_code: 404 | 409, .. }) => {}
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+    Ok(())
 }
 
 /// Is the daemon on this machine, and this process not in one of its containers?

@@ -43,8 +43,8 @@ pub async fn available(kind: Kind, way: Way) -> Result<(), String> {
                 std::env::var(variable).map(drop).map_err(|_| format!("{variable} is not set"))
             }
             Way::Container => match container::available(kind).await? {
-                (_, _, true) => Ok(()),
-                (_, image, false) => Err(format!("{image} is not here")),
+                daemon if daemon.present => Ok(()),
+                daemon => Err(format!("{} is not here", daemon.image)),
             },
             Way::Local => local::available(kind).await.map(drop),
         }

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, ChildStdout, Command, ExitCode, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use conformance::provider::{ControlError, Kind, Policy, Way, start};
+use conformance::provider::{ControlError, Kind, Policy, Way, shutdown, start};
 use libtest_mimic::Failed;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -45,6 +45,8 @@ impl Task {
             Ok(server) => server,
             Err(not_run) => {
                 println!("{not_run}\nrequired={}", not_run.required);
+                // In order, so that the watchdog does not make up for what the start left behind.
+                block_on(shutdown()).unwrap();
                 return ExitCode::FAILURE;
             }
         };

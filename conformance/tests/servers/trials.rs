@@ -1,5 +1,7 @@
+use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use conformance::provider::{Kind, Policy, Server, Way, start};
@@ -167,6 +169,24 @@ fn given() -> Result<(), Failed> {
     let said = process.rest();
     ensure(!process.wait()?.success() && said.contains("not valkey"), &said)?;
     ensure(!said.contains(&password), "a password is shown")
+}
+
+/// An image with nothing in it: the daemon makes the container, and cannot start it.
+pub(crate) fn unstartable() -> Result<(), Failed> {
+    let image = format!("idem-test-empty:{}", std::process::id());
+    let mut import = Command::new("docker").args(["import", "-", &image]).stdin(Stdio::piped()).spawn()?;
+    // Two blocks of zeros are an archive without entries.
+    import.stdin.take().ok_or("no input")?.write_all(&[0; 1024])?;
+    ensure(import.wait()?.success(), "docker import failed")?;
+
+    let variables = [("IDEM_PROVIDER", "container"), ("IDEM_REDIS_IMAGE", image.as_str())];
+    let mut process = Process::spawn(Task::Describe, Kind::Redis, &variables)?;
+    let said = process.rest();
+    let status = process.wait()?;
+    let left = process.left_behind()?;
+    Command::new("docker").args(["image", "rm", &image]).output()?;
+    ensure(!status.success() && said.contains("failed to start"), &said)?;
+    ensure(left.is_empty(), &left.join(", "))
 }
 
 /// Waits for the watchdog, which works after the process has ended.
