@@ -1,7 +1,7 @@
 //! What the work knows about the attempt that it is.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,7 +10,8 @@ use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 use tokio::time::Instant;
 
 use crate::{
-    Checkpoint, Error, Fence, Fingerprint, Grant, Identity, Key, Lease, PastAttempt, Renew, Renewed, Span, Store,
+    Checkpoint, Error, ErrorKind, Fence, Fingerprint, Grant, Identity, Key, Lease, PastAttempt, Renew, Renewed, Span,
+    Store,
 };
 
 /// One running attempt, for the work that it runs. Cheap to clone.
@@ -24,6 +25,10 @@ struct Shared {
     grant: Grant,
     fingerprint: Fingerprint,
     sequence: AtomicU64,
+    /// Has the work seen its lease? Then it may have ended the record itself, in a joint transaction.
+    shown: AtomicBool,
+    /// Is a joint transaction under way?
+    settling: AtomicBool,
     standing: watch::Sender<Standing>,
     /// Held while the lease is renewed, and by [`Settling`], so that no renewal meets an open transaction.
     renewing: Arc<Mutex<()>>,
@@ -36,6 +41,8 @@ enum Standing {
     Held(Instant),
     /// Refused: the record is somebody else's.
     Lost,
+    /// The work has ended. What it left running holds nothing any more.
+    Over,
 }
 
 /// The lease is lost, or its local deadline has passed: call nothing outside any more.
@@ -61,6 +68,8 @@ impl Attempt {
                 grant,
                 fingerprint,
                 sequence: AtomicU64::new(sequence),
+                shown: AtomicBool::new(false),
+                settling: AtomicBool::new(false),
                 standing: watch::Sender::new(until),
                 renewing: Arc::default(),
             }),
@@ -68,15 +77,28 @@ impl Attempt {
     }
 
     /// The lease: what a store's `settle` wants, and what a worker process needs to finish the attempt.
+    ///
+    /// Work that has asked for it may have ended the record itself, so its caller is answered from what is stored, also
+    /// under [`Confirm::AtOnce`](crate::Confirm::AtOnce).
     #[must_use]
     pub fn lease(&self) -> &Lease {
+        self.shared.shown.store(true, Ordering::Relaxed);
+        self.own()
+    }
+
+    /// The lease, for the executor itself.
+    pub(crate) fn own(&self) -> &Lease {
         &self.shared.grant.lease
+    }
+
+    pub(crate) fn lease_was_shown(&self) -> bool {
+        self.shared.shown.load(Ordering::Relaxed)
     }
 
     /// 1 for the first attempt, then 2, …
     #[must_use]
     pub fn number(&self) -> u32 {
-        self.lease().attempt
+        self.own().attempt
     }
 
     /// How the attempt before this one ended. None on the first.
@@ -94,13 +116,13 @@ impl Attempt {
     /// The fencing token, for the caller's own tables to refuse an older writer.
     #[must_use]
     pub fn fence(&self) -> Fence {
-        self.lease().fence
+        self.own().fence
     }
 
     /// Whose key, and which.
     #[must_use]
     pub fn identity(&self) -> &Identity {
-        &self.lease().identity
+        &self.own().identity
     }
 
     /// The key exactly as the client sent it.
@@ -134,18 +156,19 @@ impl Attempt {
     pub fn deadline(&self) -> Option<std::time::Instant> {
         match *self.shared.standing.borrow() {
             Standing::Held(until) => Some(until.into_std()),
-            Standing::Lost => None,
+            Standing::Lost | Standing::Over => None,
         }
     }
 
     /// Asks before each outside call whether the lease still stands.
     ///
     /// # Errors
-    /// [`LeaseLost`] when a renewal was refused, or the local deadline has passed without one.
+    /// [`LeaseLost`] when a renewal was refused, when the local deadline has passed without one, and when the attempt's
+    /// work has ended: what it left running owns nothing.
     pub fn check(&self) -> Result<(), LeaseLost> {
         match *self.shared.standing.borrow() {
             Standing::Held(until) if Instant::now() < until => Ok(()),
-            Standing::Held(_) | Standing::Lost => Err(LeaseLost),
+            Standing::Held(_) | Standing::Lost | Standing::Over => Err(LeaseLost),
         }
     }
 
@@ -171,15 +194,19 @@ impl Attempt {
     /// Leaves a checkpoint that the next attempt is handed if this one dies, and renews the lease with it.
     ///
     /// # Errors
-    /// `TooLarge` above [`MAX_CHECKPOINT`](crate::MAX_CHECKPOINT) bytes; otherwise the store's.
+    /// `TooLarge` above [`MAX_CHECKPOINT`](crate::MAX_CHECKPOINT) bytes. `Unsupported` while this attempt is
+    /// [settling](Attempt::settling): the record is about to end. Otherwise the store's.
     ///
     /// # Cancel safety
     /// Dropped, the checkpoint is left wholly or not at all; a later one replaces it in either case.
     pub async fn checkpoint(&self, bytes: impl Into<Bytes> + Send) -> Result<Renewed, Error> {
         let bytes = bytes.into();
+        if self.shared.settling.load(Ordering::SeqCst) {
+            return Err(Error::new(ErrorKind::Unsupported, "no checkpoint while the attempt is settling"));
+        }
         let _one_at_a_time = self.shared.renewing.lock().await;
         let sequence = self.shared.sequence.fetch_add(1, Ordering::Relaxed) + 1;
-        self.send(Renew::new(self.lease().clone()).checkpoint(sequence, bytes)?).await
+        self.send(Renew::new(self.own().clone()).checkpoint(sequence, bytes)?).await
     }
 
     /// Prepares a joint transaction (`settle`): renews the lease once for `length`, and keeps the heartbeat from
@@ -192,8 +219,12 @@ impl Attempt {
     /// Always.
     pub async fn settling(&self, length: Span) -> Result<Option<Settling>, Error> {
         let guard = Arc::clone(&self.shared.renewing).lock_owned().await;
-        let renewed = self.send(Renew::new(self.lease().clone()).lasting(length)).await?;
-        Ok((renewed == Renewed::Held).then_some(Settling { _guard: guard }))
+        let renewed = self.send(Renew::new(self.own().clone()).lasting(length)).await?;
+        if renewed == Renewed::Lost {
+            return Ok(None);
+        }
+        self.shared.settling.store(true, Ordering::SeqCst);
+        Ok(Some(Settling { shared: Arc::clone(&self.shared), _guard: guard }))
     }
 
     pub(crate) fn fingerprint(&self) -> &Fingerprint {
@@ -204,11 +235,33 @@ impl Attempt {
     /// transaction takes care of the lease.
     pub(crate) async fn renew(&self) -> Option<Result<Renewed, Error>> {
         let _one_at_a_time = self.shared.renewing.try_lock().ok()?;
-        Some(self.send(Renew::new(self.lease().clone())).await)
+        Some(self.send(Renew::new(self.own().clone())).await)
+    }
+
+    /// Renews the lease before the work begins (clause C14).
+    pub(crate) async fn announce(&self) -> Result<Renewed, Error> {
+        let _one_at_a_time = self.shared.renewing.lock().await;
+        self.send(Renew::new(self.own().clone())).await
+    }
+
+    /// Has the work ended?
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(*self.shared.standing.borrow(), Standing::Over)
+    }
+
+    /// Tells whatever the work left running that it holds nothing any more.
+    pub(crate) fn end(&self) {
+        self.shared.standing.send_replace(Standing::Over);
     }
 
     fn lease_is_lost(&self) {
-        self.shared.standing.send_replace(Standing::Lost);
+        self.shared.standing.send_if_modified(|standing| {
+            let held = matches!(standing, Standing::Held(_));
+            if held {
+                *standing = Standing::Lost;
+            }
+            held
+        });
     }
 
     async fn send(&self, renew: Renew) -> Result<Renewed, Error> {
@@ -225,7 +278,7 @@ impl Attempt {
                 true
             }
             // A renewal never shortens a lease (R2), and a lost one stays lost (R4).
-            Standing::Held(_) | Standing::Lost => false,
+            Standing::Held(_) | Standing::Lost | Standing::Over => false,
         });
         Ok(renewed)
     }
@@ -233,14 +286,26 @@ impl Attempt {
 
 impl std::fmt::Debug for Attempt {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Attempt").field("lease", self.lease()).finish_non_exhaustive()
+        f.debug_struct("Attempt").field("lease", self.own()).finish_non_exhaustive()
     }
 }
 
 /// While it lives, the heartbeat leaves the record alone.
-#[derive(Debug)]
 pub struct Settling {
+    shared: Arc<Shared>,
     _guard: OwnedMutexGuard<()>,
+}
+
+impl Drop for Settling {
+    fn drop(&mut self) {
+        self.shared.settling.store(false, Ordering::SeqCst);
+    }
+}
+
+impl std::fmt::Debug for Settling {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Settling")
+    }
 }
 
 /// A lease less its margin: a tenth, for what two clocks may disagree about its length.

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::backoff::Backoff;
-use crate::executor::Inner;
+use crate::executor::{Inner, Slot};
 use crate::{Begun, Claim, Claimed, Error, ErrorKind, Ticket};
 
 impl Inner {
@@ -15,23 +15,21 @@ impl Inner {
     ///
     /// The sending goes on in a task of its own when the caller is dropped or out of patience: a claim whose reply was
     /// lost may have been granted, and only asking again tells, so that the grant can be released.
-    pub(crate) async fn claim(self: &Arc<Self>, claim: Claim, slot: OwnedSemaphorePermit) -> Result<Begun, Error> {
+    pub(crate) async fn claim(self: &Arc<Self>, claim: Claim, slot: Slot) -> Result<Begun, Error> {
         let (caller, answer) = oneshot::channel();
         self.tasks.spawn(send(Arc::clone(self), claim, slot, caller));
         match timeout(self.config.claim_budget, answer).await {
             Ok(Ok(begun)) => begun,
-            Ok(Err(_)) => Err(Error::new(ErrorKind::Indeterminate, "the runtime ended during the claim")),
+            Ok(Err(_)) => Err(Error::new(
+                ErrorKind::Indeterminate,
+                "the claim ended without an answer: the runtime shuts down, or the store panicked",
+            )),
             Err(_) => Err(Error::new(ErrorKind::Unavailable, "the claim got no answer in time")),
         }
     }
 }
 
-async fn send(
-    inner: Arc<Inner>,
-    claim: Claim,
-    slot: OwnedSemaphorePermit,
-    caller: oneshot::Sender<Result<Begun, Error>>,
-) {
+async fn send(inner: Arc<Inner>, claim: Claim, slot: Slot, caller: oneshot::Sender<Result<Begun, Error>>) {
     let mut backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(1));
     let ends = Instant::now() + claim.lease().as_duration();
     let mut may_be_granted = false;

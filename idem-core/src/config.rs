@@ -130,7 +130,9 @@ pub enum Confirm {
     /// When the record is stored, or after this long as [`Unconfirmed`](crate::Outcome::Unconfirmed). Nobody is told
     /// what is not recorded.
     Within(Duration),
-    /// At once; storing goes on behind. A crash in between leaves an answered request whose key runs again.
+    /// At once; storing goes on behind. A crash in between leaves an answered request whose key runs again. Work that
+    /// has asked for its [`lease`](crate::Attempt::lease) may have ended the record itself: its caller is answered from
+    /// what is stored, inside the default confirm budget.
     AtOnce,
 }
 

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::backoff::Backoff;
+use crate::deadline::after;
 use crate::driving::{drive, replayed};
 use crate::{
     Attempt, Begun, Busy, Claim, Config, Error, ErrorKind, Fault, Final, Fingerprint, Identity, OnUncertain, Operation,
@@ -107,6 +109,12 @@ pub(crate) struct Inner {
     pub(crate) draining: CancellationToken,
 }
 
+/// A place among the attempts that run at once, which a drain waits for.
+pub(crate) struct Slot {
+    _permit: OwnedSemaphorePermit,
+    _counted: TaskTrackerToken,
+}
+
 impl Idem {
     /// An executor with the default configuration.
     pub fn new(store: Arc<dyn Store>) -> Idem {
@@ -176,7 +184,7 @@ impl Idem {
         let (caller, answer) = oneshot::channel();
         self.inner.tasks.spawn(drive(Arc::clone(&self.inner), ticket, work, caller));
         answer.await.unwrap_or_else(|_| {
-            Err(Error::new(ErrorKind::Indeterminate, "the runtime ended while the work was running"))
+            Err(Error::new(ErrorKind::Indeterminate, "the runtime shut down while the work was running"))
         })
     }
 
@@ -192,7 +200,7 @@ impl Idem {
         let mut backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(1));
         let gives_up = match request.wait.unwrap_or(self.inner.config.wait) {
             Wait::Reject => Instant::now(),
-            Wait::UpTo(budget) => Instant::now() + budget,
+            Wait::UpTo(budget) => after(budget),
         };
         loop {
             let begun = match self.slot() {
@@ -224,17 +232,20 @@ impl Idem {
         slots(&self.inner.config) - self.inner.slots.available_permits()
     }
 
-    fn slot(&self) -> Result<OwnedSemaphorePermit, Busy> {
+    fn slot(&self) -> Result<Slot, Busy> {
+        // Counted first: a drain that does not see this count is seen here.
+        let counted = self.inner.tasks.token();
         if self.inner.draining.is_cancelled() {
             return Err(Busy::Draining);
         }
-        Arc::clone(&self.inner.slots).try_acquire_owned().map_err(|_| Busy::Saturated)
+        let permit = Arc::clone(&self.inner.slots).try_acquire_owned().map_err(|_| Busy::Saturated)?;
+        Ok(Slot { _permit: permit, _counted: counted })
     }
 
     /// Replays need no slot: an executor that is busy still says what is done. It grants nothing by looking (G1).
     async fn look(&self, claim: &Claim, busy: Busy) -> Begun {
-        let found = self.inner.store.get(claim.identity()).await.ok().flatten();
-        let Some(record) = found else { return Begun::Busy(busy) };
+        let found = timeout(self.inner.config.claim_budget, self.inner.store.get(claim.identity())).await;
+        let Ok(Ok(Some(record))) = found else { return Begun::Busy(busy) };
         match (record.state, record.recorded) {
             (State::Released, _) => Begun::Busy(busy),
             _ if record.fingerprint != *claim.fingerprint() => Begun::Mismatch,

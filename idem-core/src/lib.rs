@@ -21,6 +21,7 @@ mod attempt;
 mod heartbeat;
 mod ending;
 mod backoff;
+mod deadline;
 mod outcome;
 mod reply;
 mod purger;

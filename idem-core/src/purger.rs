@@ -58,9 +58,12 @@ impl Idem {
     }
 }
 
+/// A pause that can be multiplied; nobody purges less often than once in a year.
+const LONGEST: Duration = Duration::from_secs(365 * 86_400);
+
 async fn purge_for_ever(store: Arc<dyn Store>, plan: PurgePlan) {
     loop {
-        sleep(plan.every.mul_f64(rand::random_range(0.5..=1.5))).await;
+        sleep(plan.every.min(LONGEST).mul_f64(rand::random_range(0.5..=1.5))).await;
         // Small statements, one after the other, until one finds less than it may take.
         while purge_once(&store, plan.batch).await >= u64::from(plan.batch.get()) {
             tokio::task::yield_now().await;

@@ -2,34 +2,46 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::task::{AbortHandle, JoinHandle};
-use tokio::time::Instant;
-use tokio_util::task::task_tracker::TaskTrackerToken;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout_at};
+use tokio_util::task::AbortOnDropHandle;
 
+use crate::backoff::Backoff;
+use crate::deadline::after;
 use crate::ending::{Ended, end};
-use crate::executor::Inner;
+use crate::executor::{Inner, Slot};
 use crate::heartbeat::beat;
-use crate::{Attempt, Claim, End, Error, Grant, Lease, Renewed};
+use crate::{Attempt, Claim, End, Error, ErrorKind, Grant, Lease, Renewed};
 
-/// What both stages hold; its fields keep the executor's slot and its drain waiting.
+/// What both stages hold.
 struct Held {
     inner: Arc<Inner>,
     attempt: Attempt,
     runtime: Handle,
-    _slot: OwnedSemaphorePermit,
-    _counted: TaskTrackerToken,
+    _slot: Slot,
 }
 
 impl Held {
+    /// Keeps the lease alive for at most so long, until the returned handle is dropped.
+    fn heartbeat(&self, ceiling: Duration) -> AbortOnDropHandle<()> {
+        AbortOnDropHandle::new(self.runtime.spawn(beat(self.attempt.clone(), after(ceiling))))
+    }
+
     /// Ends the attempt in a task of its own, which outlives a holder that is dropped. None is a release.
+    ///
+    /// The lease is kept alive until the end is stored: nobody takes over an attempt whose owner lives and knows how it
+    /// went. So does the executor's slot.
     fn end_behind(self, how: Option<End>) -> JoinHandle<Ended> {
+        self.attempt.end();
         let runtime = self.runtime.clone();
         runtime.spawn(async move {
-            let held = self; // All of it: the slot and the drain's count last until the end is stored.
-            end(&held.inner, held.attempt.lease(), how).await
+            let heartbeat = self.heartbeat(self.inner.config.store_budget);
+            let ended = end(&self.inner, self.attempt.own(), how).await;
+            drop((heartbeat, self));
+            ended
         })
     }
 }
@@ -42,28 +54,16 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    pub(crate) fn new(
-        inner: &Arc<Inner>,
-        grant: Grant,
-        claim: &Claim,
-        sent: Instant,
-        slot: OwnedSemaphorePermit,
-    ) -> Ticket {
+    pub(crate) fn new(inner: &Arc<Inner>, grant: Grant, claim: &Claim, sent: Instant, slot: Slot) -> Ticket {
         let attempt = Attempt::new(Arc::clone(&inner.store), grant, *claim.fingerprint(), sent);
-        let held = Held {
-            inner: Arc::clone(inner),
-            attempt,
-            runtime: Handle::current(),
-            _slot: slot,
-            _counted: inner.tasks.token(),
-        };
+        let held = Held { inner: Arc::clone(inner), attempt, runtime: Handle::current(), _slot: slot };
         Ticket { held: Some(held), announces: claim.announces() }
     }
 
     /// The lease that was granted.
     #[must_use]
     pub fn lease(&self) -> &Lease {
-        self.attempt().lease()
+        self.attempt().own()
     }
 
     /// The attempt that is about to run.
@@ -92,17 +92,30 @@ impl Ticket {
             return Ok(None);
         }
         let Some(held) = self.held.take() else { return Ok(None) };
-        let beating = held.inner.tasks.spawn(beat(held.attempt.clone(), held.inner.config.run_ceiling));
-        Ok(Some(Running { held: Some(held), heartbeat: beating.abort_handle() }))
+        let heartbeat = held.heartbeat(held.inner.config.run_ceiling);
+        Ok(Some(Running { held: Some(held), heartbeat: Some(heartbeat) }))
     }
 
+    /// Renews before the work begins; asked again as a claim is, inside the claim's budget.
     async fn announce(&self) -> Result<Renewed, Error> {
+        let until = after(self.budget());
+        let mut backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(1));
         loop {
-            if let Some(renewed) = self.attempt().renew().await {
-                return renewed;
+            let error = match timeout_at(until, self.attempt().announce()).await {
+                Ok(Ok(renewed)) => return Ok(renewed),
+                Ok(Err(error)) => error,
+                Err(_) => return Err(Error::new(ErrorKind::Unavailable, "the announcement got no answer in time")),
+            };
+            let pause = backoff.next();
+            if !error.is_retryable() || Instant::now() + pause >= until {
+                return Err(error);
             }
-            tokio::task::yield_now().await;
+            sleep(pause).await;
         }
+    }
+
+    fn budget(&self) -> Duration {
+        self.held.as_ref().map_or(Duration::ZERO, |held| held.inner.config.claim_budget)
     }
 }
 
@@ -124,7 +137,7 @@ impl Drop for Ticket {
 #[must_use = "dropping a running attempt ends it as unknown"]
 pub struct Running {
     held: Option<Held>,
-    heartbeat: AbortHandle,
+    heartbeat: Option<AbortOnDropHandle<()>>,
 }
 
 impl Running {
@@ -143,18 +156,23 @@ impl Running {
     /// response that is too long for the store leaves a tombstone.
     ///
     /// # Cancel safety
-    /// Dropped, the same end goes on being stored in the background.
-    pub async fn end(mut self, how: Option<End>) -> Ended {
-        match self.end_behind(how) {
-            // A runtime that shuts down ends the storing too.
-            Some(storing) => storing.await.unwrap_or(Ended::GaveUp),
-            None => Ended::GaveUp,
+    /// Dropped at any time, also before it is polled, the same end goes on being stored in the background.
+    pub fn end(mut self, how: Option<End>) -> impl Future<Output = Ended> + Send + use<> {
+        let storing = self.end_behind(how);
+        async move {
+            match storing {
+                // A runtime that shuts down ends the storing too.
+                Some(storing) => storing.await.unwrap_or(Ended::GaveUp),
+                None => Ended::GaveUp,
+            }
         }
     }
 
     fn end_behind(&mut self, how: Option<End>) -> Option<JoinHandle<Ended>> {
-        self.heartbeat.abort();
-        self.held.take().map(|held| held.end_behind(how))
+        let held = self.held.take()?;
+        // From here on the ending's own heartbeat keeps the lease.
+        drop(self.heartbeat.take());
+        Some(held.end_behind(how))
     }
 }
 

@@ -168,3 +168,23 @@ async fn a_runtime_that_shuts_down_leaves_a_key_that_lapses() {
     let effects = Effects::default();
     assert_eq!(effects.pay(&idem(&store), request("k")).await.unwrap(), Outcome::Executed(Ok("paid 1".into())));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_goes_away_during_the_announcement_runs_nothing() {
+    let (store, effects) = (virtual_store(), Effects::default());
+    let troubled = Troubled::new(&store, [(Op::Renew, Trouble::Hang)]);
+    let idem = Idem::new(Arc::clone(&troubled) as Arc<dyn Store>);
+    {
+        let hold = request("k").on_uncertain(idem_core::OnUncertain::Hold);
+        let mut run = Box::pin(effects.pay(&idem, hold));
+        assert!(poll!(&mut run).is_pending());
+        settle_down().await;
+        assert!(poll!(&mut run).is_pending());
+        settle_down().await;
+        assert_eq!(troubled.calls(Op::Renew), 1);
+    }
+    troubled.gate.add_permits(1);
+    settle_down().await;
+    assert_eq!(effects.count(), 0);
+    assert_eq!(store.get(&identity("k")).await.unwrap().unwrap().state, State::Released);
+}

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::sync::Mutex;
 
-use idem_core::{Claimed, Fault, HowEnded, Idem, OnUncertain, Outcome, Release, Renewed, Request, Store};
+use idem_core::{
+    Claimed, ErrorKind, Fault, HowEnded, Idem, OnUncertain, Outcome, Release, Renewed, Request, State, Store,
+};
 use tokio::time::{Instant, sleep};
 
 use crate::support::{
@@ -156,11 +158,13 @@ async fn under_hold_an_unannounced_attempt_wakes_nobody() {
 #[tokio::test(start_paused = true)]
 async fn under_hold_an_announcement_that_fails_starts_nothing() {
     let (store, effects) = (virtual_store(), Effects::default());
-    let troubled = Troubled::new(&store, [(Op::Renew, Trouble::Refuse)]);
+    let troubled = Troubled::new(&store, std::iter::repeat_n((Op::Renew, Trouble::Refuse), 1_000));
     let idem = Idem::new(Arc::clone(&troubled) as Arc<dyn Store>);
     assert!(effects.pay(&idem, hold("k")).await.is_err());
-    settle_down().await;
+    sleep(secs(60)).await;
     assert_eq!(effects.count(), 0);
+    assert_eq!(store.get(&identity("k")).await.unwrap().unwrap().state, State::Released);
+    troubled.heal();
     assert_eq!(effects.pay(&idem, hold("k")).await.unwrap(), Outcome::Executed(Ok("paid 1".into())));
 }
 
@@ -238,4 +242,59 @@ async fn a_late_owner_is_not_told_another_requests_answer() {
     assert_eq!(effects.pay(&idem, request_of("k", "other")).await.unwrap(), Outcome::Executed(Ok("paid 1".into())));
     go.send(()).unwrap();
     assert_eq!(first.await.unwrap().unwrap(), Outcome::Unconfirmed(Ok("late".into())));
+}
+
+#[tokio::test(start_paused = true)]
+async fn under_hold_a_lost_reply_of_the_announcement_is_asked_again() {
+    let effects = Effects::default();
+    let troubled = Troubled::new(&virtual_store(), [(Op::Renew, Trouble::LoseReply)]);
+    let idem = Idem::new(Arc::clone(&troubled) as Arc<dyn Store>);
+    assert_eq!(effects.pay(&idem, hold("k")).await.unwrap(), Outcome::Executed(Ok("paid 1".into())));
+}
+
+#[tokio::test(start_paused = true)]
+async fn under_hold_an_announcement_that_hangs_fails_inside_the_claims_budget() {
+    let effects = Effects::default();
+    let troubled = Troubled::new(&virtual_store(), [(Op::Renew, Trouble::Hang)]);
+    let idem = Idem::new(Arc::clone(&troubled) as Arc<dyn Store>);
+    let before = Instant::now();
+    assert!(effects.pay(&idem, hold("k")).await.is_err());
+    assert!(before.elapsed() <= secs(11));
+    settle_down().await;
+    assert_eq!((effects.count(), idem.running()), (0, 0));
+}
+
+/// Whatever the work left running is told that the attempt is over, before the next one can begin.
+#[tokio::test(start_paused = true)]
+async fn an_ended_attempt_holds_nothing() {
+    let idem = idem(&virtual_store());
+    let (give, given) = tokio::sync::oneshot::channel();
+    let _: Text = idem
+        .run(request("k"), |attempt| async move {
+            assert!(attempt.check().is_ok());
+            let _ = give.send(attempt);
+            Err(Fault::Unknown("timed out".to_owned()))
+        })
+        .await
+        .unwrap();
+    let left_running = given.await.unwrap();
+    assert!(left_running.check().is_err());
+    assert_eq!(left_running.deadline(), None);
+    left_running.lost().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_checkpoint_while_settling() {
+    let idem = idem(&virtual_store());
+    let outcome: Text = idem
+        .run(request("k"), |attempt| async move {
+            let settling = attempt.settling(span(10)).await?;
+            assert_eq!(attempt.checkpoint("x").await.unwrap_err().kind(), ErrorKind::Unsupported);
+            drop(settling);
+            assert_eq!(attempt.checkpoint("x").await?, Renewed::Held);
+            Ok("paid".to_owned())
+        })
+        .await
+        .unwrap();
+    assert_eq!(outcome, Outcome::Executed(Ok("paid".into())));
 }

@@ -90,3 +90,76 @@ async fn the_purger_deletes_what_has_become_free() {
         assert!(store.peek(&crate::support::identity(&format!("k{key}"))).is_none());
     }
 }
+
+/// "Without end" is a budget like any other.
+#[tokio::test(start_paused = true)]
+async fn budgets_without_end_are_budgets() {
+    let (store, effects) = (virtual_store(), Effects::default());
+    let for_ever = std::time::Duration::MAX;
+    let idem = configured(store, |config| {
+        config.run_ceiling = for_ever;
+        config.store_budget = for_ever;
+        config.claim_budget = for_ever;
+        config.confirm = idem_core::Confirm::Within(for_ever);
+        config.wait = idem_core::Wait::UpTo(for_ever);
+    });
+    let mut plan = PurgePlan::default();
+    plan.every = for_ever;
+    let _purger = idem.purge_in_background(plan);
+    let work = tokio::spawn({
+        let idem = idem.clone();
+        async move {
+            idem.run(request("k"), |_| async move {
+                sleep(secs(100)).await;
+                Ok::<_, Fault>("paid".to_owned())
+            })
+            .await
+        }
+    });
+    sleep(secs(60)).await;
+    let second = effects.pay(&idem, request("k")).await.unwrap();
+    assert_eq!(second, Outcome::Replayed(Ok("paid".into())), "it waited for the owner, whose lease was kept");
+    assert_eq!(work.await.unwrap().unwrap(), Outcome::<String>::Executed(Ok("paid".into())));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_busy_executor_looks_inside_its_budget() {
+    let effects = Effects::default();
+    let troubled = Troubled::new(&virtual_store(), [(Op::Get, Trouble::Hang)]);
+    let idem = configured(Arc::clone(&troubled) as Arc<dyn Store>, |config| config.max_running = 0);
+    let before = tokio::time::Instant::now();
+    assert_eq!(effects.pay(&idem, request("k")).await.unwrap(), Outcome::Busy(Busy::Saturated));
+    assert!(before.elapsed() <= secs(11));
+}
+
+/// Nothing begins after a drain has said that nothing runs.
+#[test]
+fn nothing_begins_after_a_drain() {
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
+    for round in 0..4_000 {
+        runtime.block_on(async {
+            let idem = Idem::new(Arc::new(idem_core::MemoryStore::new()));
+            let (drained, late) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
+            let gate = Arc::new(tokio::sync::Barrier::new(4));
+            let mut callers = tokio::task::JoinSet::new();
+            for key in ["a", "b", "c"] {
+                let (idem, gate) = (idem.clone(), Arc::clone(&gate));
+                let (drained, late) = (Arc::clone(&drained), Arc::clone(&late));
+                callers.spawn(async move {
+                    gate.wait().await;
+                    let work = move |_| async move {
+                        late.fetch_add(u32::from(drained.load(Ordering::SeqCst)), Ordering::SeqCst);
+                        Ok::<_, Fault>(String::new())
+                    };
+                    idem.run(request(key), work).await.unwrap();
+                });
+            }
+            gate.wait().await;
+            assert_eq!(idem.drain(secs(60)).await, 0, "round {round}: it returned before its deadline");
+            drained.store(true, Ordering::SeqCst);
+            callers.join_all().await;
+            assert_eq!(late.load(Ordering::SeqCst), 0, "round {round}");
+        });
+    }
+}

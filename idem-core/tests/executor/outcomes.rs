@@ -164,22 +164,31 @@ async fn bytes_come_back_as_they_were() {
     }
 }
 
-struct Unwritable;
+#[derive(Clone, Copy)]
+enum Unwritable {
+    SaysSo,
+    Panics,
+}
 
 impl Reply for Unwritable {
     fn record(&self) -> Result<idem_core::Recorded, idem_core::CodecError> {
-        Err("no bytes for this".into())
+        match self {
+            Unwritable::SaysSo => Err("no bytes for this".into()),
+            Unwritable::Panics => panic!("on purpose"),
+        }
     }
 
     fn replay(_: Response) -> Result<Unwritable, idem_core::CodecError> {
-        Ok(Unwritable)
+        Err("never written".into())
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_value_that_cannot_be_written_down_leaves_a_tombstone() {
-    let idem = idem(&virtual_store());
-    let run = || idem.run(request("k"), |_| async { Ok::<_, Fault>(Unwritable) });
-    assert!(matches!(run().await.unwrap(), Outcome::Executed(Ok(Unwritable))));
-    assert!(matches!(run().await.unwrap(), Outcome::NotKept { code: 0, .. }));
+    for (key, value) in [("a", Unwritable::SaysSo), ("b", Unwritable::Panics)] {
+        let idem = idem(&virtual_store());
+        let run = || idem.run(request(key), move |_| async move { Ok::<_, Fault>(value) });
+        assert!(matches!(run().await.unwrap(), Outcome::Executed(Ok(_))));
+        assert!(matches!(run().await.unwrap(), Outcome::NotKept { code: 0, .. }));
+    }
 }

@@ -82,6 +82,7 @@ pub(crate) enum Op {
     Renew,
     Complete,
     Release,
+    Get,
     Purge,
 }
 
@@ -91,6 +92,8 @@ pub(crate) enum Trouble {
     None,
     /// Nothing is applied, and the caller is told so.
     Refuse,
+    /// Nothing is applied, and trying again does not help.
+    RefuseForGood,
     /// It is applied, and the caller is told that nobody knows.
     LoseReply,
     /// It is applied once the gate opens.
@@ -117,6 +120,11 @@ impl Troubled {
         })
     }
 
+    /// From now on all is well.
+    pub(crate) fn heal(&self) {
+        self.queue.lock().unwrap().clear();
+    }
+
     pub(crate) fn calls(&self, op: Op) -> usize {
         self.calls.lock().unwrap().iter().filter(|called| **called == op).count()
     }
@@ -131,6 +139,7 @@ impl Troubled {
         match trouble {
             Trouble::None => apply.await,
             Trouble::Refuse => Err(Error::new(ErrorKind::Unavailable, "refused by the test")),
+            Trouble::RefuseForGood => Err(Error::new(ErrorKind::Bug, "refused by the test")),
             Trouble::LoseReply => {
                 apply.await?;
                 Err(Error::new(ErrorKind::Indeterminate, "reply lost by the test"))
@@ -163,7 +172,7 @@ impl Store for Troubled {
     }
 
     async fn get(&self, identity: &Identity) -> Result<Option<Record>, Error> {
-        self.inner.get(identity).await
+        self.through(Op::Get, self.inner.get(identity)).await
     }
 
     async fn purge(&self, limit: NonZeroU32) -> Result<Purged, Error> {
