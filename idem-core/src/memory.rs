@@ -26,8 +26,6 @@ pub struct MemoryStore {
 #[derive(Debug, Default)]
 struct Shelf {
     records: HashMap<Identity, Option<Record>>,
-    /// The latest time that was read: the store's clock never steps back, or a fence made from it would repeat.
-    latest: StoreTime,
 }
 
 impl Shelf {
@@ -86,10 +84,13 @@ impl MemoryStore {
         self.lock().record(identity).cloned()
     }
 
+    /// The records, and the time as the clock has it: it is read behind the lock, and a step back is followed. One
+    /// reading too late would otherwise stop this store's time until the host's has come there. A step back lengthens
+    /// what runs and repeats no fence: a record's next one is above its last, and purge keeps a record for a quarantine
+    /// after it became free, which is longer than any step (clause P7).
     fn open(&self) -> (MutexGuard<'_, Shelf>, StoreTime) {
-        let mut shelf = self.lock();
-        shelf.latest = shelf.latest.max((self.clock)());
-        let now = shelf.latest;
+        let shelf = self.lock();
+        let now = (self.clock)();
         (shelf, now)
     }
 
@@ -169,5 +170,65 @@ impl Store for MemoryStore {
         let purged = machine::purge_all(shelf.records.values_mut(), limit.get(), now, &self.rules);
         shelf.records.retain(|_, slot| slot.is_some());
         Ok(purged)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+    use crate::{Fingerprint, Grant, Key, Operation, Scope};
+
+    const SECOND: u64 = 1_000_000;
+    const HOUR: u64 = 3_600 * SECOND;
+    const DAY: u64 = 24 * HOUR;
+    const NOON: u64 = 1_700_000_000 * SECOND;
+
+    fn store() -> (MemoryStore, Arc<AtomicU64>) {
+        let time = Arc::new(AtomicU64::new(NOON));
+        let clock = Arc::clone(&time);
+        (MemoryStore::with_clock(move || StoreTime::from_micros(clock.load(Ordering::Relaxed))), time)
+    }
+
+    fn claim() -> Claim {
+        let operation = Operation::new("test").expect("valid");
+        let fingerprint = Fingerprint::of(&operation).finish();
+        let identity = Identity::new(Scope::global(), Key::new("k").expect("valid"));
+        Claim::builder(identity, operation, fingerprint).build().expect("valid")
+    }
+
+    async fn acquire(store: &MemoryStore) -> Grant {
+        match store.claim(&claim()).await {
+            Ok(Claimed::Acquired(grant)) => grant,
+            other => panic!("not acquired: {other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn one_reading_too_late_does_not_stop_the_time() {
+        let (store, time) = store();
+        time.store(NOON + 365 * DAY, Ordering::Relaxed);
+        assert_eq!(store.get(claim().identity()).await.ok(), Some(None));
+        time.store(NOON, Ordering::Relaxed);
+        let first = acquire(&store).await;
+        let record = store.peek(claim().identity()).expect("there");
+        assert_eq!(record.claimed_at, StoreTime::from_micros(NOON));
+        time.store(NOON + 31 * SECOND, Ordering::Relaxed);
+        let second = acquire(&store).await;
+        assert_eq!((second.lease.attempt, second.lease.fence > first.lease.fence), (2, true), "the lease has lapsed");
+    }
+
+    #[tokio::test]
+    async fn a_step_back_lengthens_what_runs_and_repeats_no_fence() {
+        let (store, time) = store();
+        time.store(NOON + HOUR, Ordering::Relaxed);
+        let first = acquire(&store).await.lease;
+        time.store(NOON, Ordering::Relaxed);
+        assert!(matches!(store.claim(&claim()).await, Ok(Claimed::InFlight { .. })));
+        assert_eq!(store.release(&Release::new(first.clone())).await.ok(), Some(Released::Released));
+        let second = acquire(&store).await.lease;
+        assert_eq!(second.fence.get(), first.fence.get() + 1);
     }
 }
