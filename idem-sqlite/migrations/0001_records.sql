@@ -1,14 +1,14 @@
 -- 0001 records: the two tables of idem, and nothing else. Never edited after a release; a change is 0002.
 -- The version table is our own: PRAGMA user_version belongs to the application whose file this may be.
 
-CREATE TABLE idem_schema (
+CREATE TABLE main.idem_schema (
     version    INTEGER NOT NULL PRIMARY KEY,
     applied_us INTEGER NOT NULL
 ) STRICT;
 
 -- A rowid table on purpose: with responses in it, WITHOUT ROWID more than halves the throughput of a full group.
 -- BINARY is the default collation of TEXT: keys are compared byte for byte. Times are microseconds since 1970.
-CREATE TABLE idem_records (
+CREATE TABLE main.idem_records (
     scope               TEXT    NOT NULL,
     key                 TEXT    NOT NULL,
     operation           TEXT    NOT NULL,
@@ -44,5 +44,5 @@ CREATE TABLE idem_records (
 ) STRICT;
 
 -- Purge walks from the oldest of each state. Both indexes grow at their right end, so a group of claims shares pages.
-CREATE INDEX idem_records_by_age ON idem_records (state, expires_us);
-CREATE INDEX idem_records_with_response ON idem_records (expires_us) WHERE meta IS NOT NULL;
+CREATE INDEX main.idem_records_by_age ON idem_records (state, expires_us);
+CREATE INDEX main.idem_records_with_response ON idem_records (expires_us) WHERE meta IS NOT NULL;

@@ -3,7 +3,7 @@
 --             8 does the claimant promise to announce itself (0, 1), 9 lease µs, 10 retention µs, 11 now µs
 -- Returns: one row (fence) when granted; none when there is a record.
 -- Atomic: the primary key decides. A conflict writes nothing.
-INSERT INTO idem_records (
+INSERT INTO main.idem_records (
     scope, key, operation, fingerprint, state, take_over_within_us, attempt, token, fence, owner, ran_since,
     created_us, claimed_us, lease_until_us, expires_us
 )

@@ -5,5 +5,5 @@
 SELECT operation, fingerprint, state, undone, take_over_within_us, attempt, token, fence, owner, ran_since,
        created_us, claimed_us, lease_until_us, ended_us, expires_us, checkpoint_sequence, checkpoint,
        code, meta, body, history
-  FROM idem_records
+  FROM main.idem_records
  WHERE scope = ?1 AND key = ?2

@@ -3,10 +3,10 @@
 -- Returns: the number of changed rows.
 -- Atomic: one UPDATE; the transaction holds the write lock, so what the SELECT found is what is changed.
 -- The index is named because the planner would take the other one, and pass by every record that is only remembered.
-UPDATE idem_records
+UPDATE main.idem_records
    SET meta = NULL, body = NULL
  WHERE rowid IN (
-    SELECT rowid FROM idem_records INDEXED BY idem_records_with_response
+    SELECT rowid FROM main.idem_records INDEXED BY idem_records_with_response
      WHERE meta IS NOT NULL AND state IN (2, 3) AND expires_us <= ?1
      LIMIT ?2
  )

@@ -3,7 +3,7 @@
 -- Parameters: 1 scope, 2 key, 3 token, 4 fence, 5 does it speak of every attempt (0, 1), 6 now µs
 -- Returns: one changed row when released; none otherwise.
 -- Atomic: one UPDATE that checks token, fence and state where it writes; every expression sees the row as it was.
-UPDATE idem_records
+UPDATE main.idem_records
    SET state = iif(NOT ?5 AND ran_since < attempt, 4, 5),
        undone = iif(NOT ?5 AND ran_since < attempt, 1, 0),
        ended_us = ?6,

@@ -3,7 +3,7 @@
 --             none)
 -- Returns: one changed row when held; none when lost.
 -- Atomic: one UPDATE that checks token, fence and state where it writes.
-UPDATE idem_records
+UPDATE main.idem_records
    SET lease_until_us = max(lease_until_us, ?6 + ?5),
        ran_since = coalesce(ran_since, attempt),
        checkpoint = iif(?7 > coalesce(checkpoint_sequence, -1), ?8, checkpoint),

@@ -5,7 +5,7 @@
 -- Returns: one row (fence) when granted; none when the record is no longer as it was seen.
 -- Atomic: one UPDATE, conditional on what this very call has just read. A renewal leaves the fence as it is, so the
 --         lease end counts too.
-UPDATE idem_records
+UPDATE main.idem_records
    SET state = 1, undone = 0, attempt = attempt + 1, token = ?3, fence = max(fence + 1, ?7), owner = ?4,
        ran_since = coalesce(ran_since, iif(?5, NULL, attempt + 1)),
        claimed_us = ?7, lease_until_us = ?7 + ?6, ended_us = NULL, history = ?8

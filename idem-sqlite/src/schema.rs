@@ -13,9 +13,9 @@ const MIGRATIONS: [&str; 1] = [include_str!("../migrations/0001_records.sql")];
 /// The tables that are this crate's; nobody else's are ever touched.
 pub(crate) const TABLES: [&str; 2] = ["idem_records", "idem_schema"];
 
-const VERSION_TABLE: &str = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'idem_schema'";
-const VERSION: &str = "SELECT coalesce(max(version), 0) FROM idem_schema";
-const NOTE_VERSION: &str = "INSERT INTO idem_schema (version, applied_us) VALUES (?1, ?2)";
+const VERSION_TABLE: &str = "SELECT 1 FROM main.sqlite_schema WHERE type = 'table' AND name = 'idem_schema'";
+const VERSION: &str = "SELECT coalesce(max(version), 0) FROM main.idem_schema";
+const NOTE_VERSION: &str = "INSERT INTO main.idem_schema (version, applied_us) VALUES (?1, ?2)";
 
 /// Brings the tables to this version. Safe twice and by many at once: the write lock lets one of them do it, and the
 /// version is read again behind the lock. A file that is up to date is not written to.
