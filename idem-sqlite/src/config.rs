@@ -19,7 +19,7 @@ const LARGEST_RESPONSE: usize = 900_000_000;
 /// Jobs that may wait for the writer, or for the readers, unless another number is given.
 const QUEUE: NonZeroUsize = NonZeroUsize::new(1_024).unwrap();
 
-type OnOpen = Box<dyn FnOnce(&Connection) -> rusqlite::Result<()> + Send>;
+pub(crate) type OnOpen = Box<dyn FnMut(&Connection) -> rusqlite::Result<()> + Send>;
 
 /// Collects how a [`SqliteStore`] is opened. Made by [`SqliteStore::builder`].
 #[must_use = "a store is opened by `open`"]
@@ -79,11 +79,12 @@ impl Builder {
     }
 
     /// Runs this on the writer's connection when it is opened: for functions and collations that the application's own
-    /// tables need inside [`settle`](SqliteStore::settle) and [`once`](SqliteStore::once).
+    /// tables need inside [`settle`](SqliteStore::settle) and [`once`](SqliteStore::once). The connection is opened a
+    /// second time when a closure has left a statement unfinished on the first.
     ///
     /// Foreign keys are enforced on that connection unless this turns them off. What the store needs is set after it:
     /// WAL mode, `synchronous`, the busy timeout, and an authorizer.
-    pub fn on_open(mut self, prepare: impl FnOnce(&Connection) -> rusqlite::Result<()> + Send + 'static) -> Builder {
+    pub fn on_open(mut self, prepare: impl FnMut(&Connection) -> rusqlite::Result<()> + Send + 'static) -> Builder {
         self.on_open = Some(Box::new(prepare));
         self
     }

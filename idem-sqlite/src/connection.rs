@@ -89,8 +89,9 @@ pub(crate) fn make_durable(connection: &Connection, deadline: Instant) -> Result
 /// <https://www.sqlite.org/pragma.html#pragma_synchronous>
 const SYNCHRONOUS_FULL: i64 = 2;
 
-/// Waiting for a lock is the store's own: SQLite's handler sleeps ever longer, and newcomers overtake.
-fn settle_in(connection: &Connection) -> rusqlite::Result<()> {
+/// Room for prepared statements, and no wait but the store's own: SQLite's handler sleeps ever longer, and newcomers
+/// overtake. The driver sets both past the authorizer, so this is said again after each of the caller's closures.
+pub(crate) fn settle_in(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
     connection.busy_timeout(Duration::ZERO)
 }

@@ -72,6 +72,11 @@ pub(crate) fn is_busy(error: &rusqlite::Error) -> bool {
     error.sqlite_error().is_some_and(|sqlite| class(sqlite.extended_code) == Class::Busy)
 }
 
+/// Was there no room? Then nothing was applied, and something shorter may fit.
+pub(crate) fn is_full(error: &rusqlite::Error) -> bool {
+    code(error) & 0xff == ffi::SQLITE_FULL
+}
+
 /// An error of `COMMIT` that leaves no doubt. Writing to the disk does: what reached it may come back after a crash.
 fn certainly_rolled_back(code: c_int) -> bool {
     matches!(code & 0xff, ffi::SQLITE_BUSY | ffi::SQLITE_FULL | ffi::SQLITE_NOMEM | ffi::SQLITE_CONSTRAINT)

@@ -7,6 +7,7 @@ mod connection;
 mod error;
 mod guest;
 mod job;
+mod opener;
 mod operation;
 mod readers;
 mod row;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::Duration;
 
 use async_channel::bounded;
 use idem_core::{Error, ErrorKind};
@@ -12,9 +12,8 @@ use tokio::sync::{oneshot, watch};
 use crate::backoff::until;
 use crate::clock::Clock;
 use crate::config::Builder;
-use crate::connection::{make_durable, open_writer};
 use crate::error::{self, Moment};
-use crate::guest::Guest;
+use crate::opener::Opener;
 use crate::operation::Context;
 use crate::stats::Counters;
 use crate::store::Shared;
@@ -22,7 +21,7 @@ use crate::writer::Writer;
 use crate::{readers, schema};
 
 /// Starts the writer's thread, which opens everything and then starts the readers; waits until all of that is done.
-pub(crate) async fn start(mut builder: Builder) -> Result<Shared, Error> {
+pub(crate) async fn start(builder: Builder) -> Result<Shared, Error> {
     let context =
         Arc::new(Context { clock: Clock::default(), rules: builder.rules, response_limit: builder.response_limit });
     let (jobs, job_queue) = bounded(builder.queue.get());
@@ -41,9 +40,11 @@ pub(crate) async fn start(mut builder: Builder) -> Result<Shared, Error> {
     let body = move || {
         // Dropped last: whoever waits for the end sees the file closed.
         let _alive = alive;
-        let begun = prepare(&mut builder, &context).and_then(|(connection, guest)| {
-            let readers = readers::start(&builder.path, builder.readers.get(), &read_queue, &context)?;
-            Ok((Writer { connection, queue: job_queue, context, counters, guest }, readers))
+        let (path, deadline) = (builder.path.clone(), builder.deadline);
+        let mut opener = Opener::new(builder.path, builder.on_open);
+        let begun = prepare(&mut opener, deadline, &context).and_then(|connection| {
+            let readers = readers::start(&path, builder.readers.get(), &read_queue, &context)?;
+            Ok((Writer { connection, opener, queue: job_queue, context, counters }, readers))
         });
         match begun {
             Ok((writer, readers)) => {
@@ -66,7 +67,7 @@ pub(crate) async fn start(mut builder: Builder) -> Result<Shared, Error> {
 
 /// Runs the writer to its end. The readers end before it: the last connection to close is then one that may move the
 /// log into the file.
-fn end(writer: Writer, readers: Vec<JoinHandle<()>>) {
+fn end(mut writer: Writer, readers: Vec<JoinHandle<()>>) {
     writer.run();
     for reader in readers {
         // A reader catches its panics; there is nothing to learn from its end.
@@ -75,22 +76,11 @@ fn end(writer: Writer, readers: Vec<JoinHandle<()>>) {
     writer.finish();
 }
 
-fn prepare(builder: &mut Builder, context: &Context) -> Result<(Connection, Guest), Error> {
-    let deadline = Builder::deadline_from_now(builder.deadline);
-    let mut connection = open(builder, deadline)?;
+fn prepare(opener: &mut Opener, deadline: Duration, context: &Context) -> Result<Connection, Error> {
+    let deadline = Builder::deadline_from_now(deadline);
+    let connection = opener.open(deadline)?;
     until(deadline, || schema::migrate(&connection, &context.clock)).map_err(statement)??;
     schema::check(&connection)?;
-    let guest = Guest::default();
-    guest.watch(&mut connection).map_err(statement)?;
-    Ok((connection, guest))
-}
-
-fn open(builder: &mut Builder, deadline: Instant) -> Result<Connection, Error> {
-    let connection = open_writer(&builder.path)?;
-    if let Some(on_open) = builder.on_open.take() {
-        on_open(&connection).map_err(statement)?;
-    }
-    make_durable(&connection, deadline)?;
     Ok(connection)
 }
 

@@ -10,8 +10,8 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::backoff::until;
 use crate::error::{self, Moment};
-use crate::guest::Guest;
 use crate::job::{Began, Grouped, Job, too_late};
+use crate::opener::Opener;
 use crate::operation::Context;
 use crate::stats::Counters;
 
@@ -21,15 +21,15 @@ const GROUP: usize = 64;
 /// The writer, on its own thread.
 pub(crate) struct Writer {
     pub(crate) connection: Connection,
+    pub(crate) opener: Opener,
     pub(crate) queue: Receiver<Job>,
     pub(crate) context: Arc<Context>,
     pub(crate) counters: Arc<Counters>,
-    pub(crate) guest: Guest,
 }
 
 impl Writer {
     /// Serves until the queue is closed and empty.
-    pub(crate) fn run(&self) {
+    pub(crate) fn run(&mut self) {
         let mut next = None;
         while let Some(job) = next.take().or_else(|| self.queue.recv_blocking().ok()) {
             // A panic of our own rolls its transaction back and costs its group an `Indeterminate`; the next is served.
@@ -48,8 +48,12 @@ impl Writer {
     }
 
     /// Serves one job and those that may share its transaction; gives back one that was taken and may not.
-    fn serve(&self, job: Job) -> Option<Job> {
+    fn serve(&mut self, job: Job) -> Option<Job> {
         if job.ticket().is_given_up() {
+            return None;
+        }
+        if let Err(why) = self.leave_a_jammed_connection(job.deadline()) {
+            job.refuse(why);
             return None;
         }
         let transaction = match self.begin(&job) {
@@ -71,13 +75,25 @@ impl Writer {
                     alone.run(Began {
                         transaction,
                         context: &self.context,
-                        guest: &self.guest,
+                        guest: &self.opener.guest,
                         counters: &self.counters,
                     });
                 }
                 None
             }
         }
+    }
+
+    /// Opens another connection when a closure has left a statement unfinished on this one (a `mem::forget` of rows):
+    /// SQLite would refuse every `COMMIT` on it, or keep its snapshot for ever, and nobody can step or reset what was
+    /// forgotten. Asked before each transaction, so that what could not be opened is tried again by the next.
+    fn leave_a_jammed_connection(&mut self, deadline: Instant) -> Result<(), Error> {
+        if self.connection.is_busy() {
+            tracing::error!("a closure left a statement unfinished; the writer opens another connection");
+            // The old one cannot be closed either: SQLite keeps it until the process ends.
+            self.connection = self.opener.open(deadline)?;
+        }
+        Ok(())
     }
 
     /// Takes the write lock. Jobs keep arriving meanwhile, so a file that is contended makes for fuller groups.
@@ -130,6 +146,8 @@ impl Writer {
                 self.counters.committed();
                 group.into_iter().for_each(|member| member.answer(None));
             }
+            // On a disk that is really full it is the log that does not take the pages. As above.
+            Err(refusal) if error::is_full(&refusal) => group.into_iter().for_each(|member| self.serve_single(member)),
             Err(refusal) => {
                 let code = error::code(&refusal);
                 group.into_iter().for_each(|member| member.answer(Some(error::of_code(code, Moment::Commit))));
@@ -172,7 +190,6 @@ mod tests {
 
     use super::*;
     use crate::clock::Clock;
-    use crate::connection::{make_durable, open_writer};
     use crate::job::{Member, Waiting, order};
     use crate::{row, schema};
 
@@ -191,13 +208,12 @@ mod tests {
     #[test]
     fn what_is_given_up_is_not_done() {
         let dir = tempfile::tempdir().expect("a directory");
-        let connection = open_writer(&dir.path().join("idem.db")).expect("opened");
-        make_durable(&connection, Instant::now()).expect("set");
+        let mut opener = Opener::new(dir.path().join("idem.db"), None);
+        let connection = opener.open(Instant::now()).expect("opened");
         schema::migrate(&connection, &Clock::default()).expect("not busy").expect("made");
         let (sender, queue) = async_channel::unbounded();
         let context = Context { clock: Clock::default(), rules: Rules::default(), response_limit: 0 };
-        let writer =
-            Writer { connection, queue, context: Arc::new(context), counters: Arc::default(), guest: Guest::default() };
+        let mut writer = Writer { connection, opener, queue, context: Arc::new(context), counters: Arc::default() };
         let claims = ["alone", "first", "given up", "last"].map(claim);
         let [alone, first, given_up, last] = claims.each_ref().map(job);
         // Given up before the writer takes it, and given up when it is already a member of a group.

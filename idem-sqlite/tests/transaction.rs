@@ -6,13 +6,14 @@ mod common;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use common::*;
 use idem_core::{
     Claimed, Completed, End, ErrorKind, Final, HowEnded, OnUncertain, Renew, Replay, Response, State, Store,
 };
 use idem_sqlite::rusqlite::{self, Transaction};
-use idem_sqlite::{Once, TransactionError};
+use idem_sqlite::{Once, SqliteStore, TransactionError};
 
 type Outcome<T> = Result<T, TransactionError<rusqlite::Error>>;
 
@@ -285,6 +286,17 @@ async fn a_closure_cannot_end_the_transaction_nor_touch_what_is_the_stores() {
         "PRAGMA synchronous = OFF",
         "PRAGMA writable_schema = ON",
         "PRAGMA wal_checkpoint(TRUNCATE)",
+        "PRAGMA busy_timeout = 30000",
+        "PRAGMA busy_timeout(30000)",
+        "PRAGMA fullfsync = OFF",
+        "PRAGMA checkpoint_fullfsync = OFF",
+        "PRAGMA max_page_count = 5",
+        "PRAGMA schema_version = 7",
+        "CREATE TEMP TABLE idem_records (x)",
+        "CREATE TABLE temp.IDEM_RECORDS AS SELECT * FROM main.idem_records",
+        "CREATE TEMP VIEW idem_schema AS SELECT 1 AS version",
+        "CREATE VIEW temp.idem_schema AS SELECT 1 AS version",
+        "CREATE TEMP TABLE mine (x); CREATE INDEX temp.idem_mine ON mine (x)",
     ];
     for statement in forbidden {
         let settled: Outcome<Completed> = fixture
@@ -312,7 +324,8 @@ async fn a_closure_cannot_end_the_transaction_nor_touch_what_is_the_stores() {
         .settle(&grant.lease, |transaction| {
             transaction.execute_batch(
                 "SAVEPOINT mine; INSERT INTO orders (what) VALUES ('x'); ROLLBACK TO mine; RELEASE mine;
-                 CREATE TABLE more (id INTEGER); CREATE INDEX more_id ON more (id); PRAGMA defer_foreign_keys = ON;",
+                 CREATE TABLE more (id INTEGER); CREATE INDEX more_id ON more (id); PRAGMA defer_foreign_keys = ON;
+                 CREATE TEMP TABLE scratch (id INTEGER); CREATE INDEX temp.scratch_id ON scratch (id);",
             )?;
             let records: i64 = transaction.query_row("SELECT count(*) FROM idem_records", (), |row| row.get(0))?;
             assert_eq!(records, 1);
@@ -321,6 +334,107 @@ async fn a_closure_cannot_end_the_transaction_nor_touch_what_is_the_stores() {
         .await;
     assert_eq!(allowed.expect("allowed"), Completed::Stored);
     fixture.acquire(&claim("after")).await;
+}
+
+/// SQLite does not tell the authorizer what a table is renamed to, so the statements name the table in the file.
+#[tokio::test]
+async fn a_temporary_table_of_the_same_name_hides_nothing() {
+    let fixture = Fixture::new().await;
+    let hidden: Outcome<i64> = fixture
+        .store
+        .transaction(|transaction| {
+            let ours = "SELECT sql FROM sqlite_schema WHERE name = 'idem_records'";
+            let made: String = transaction.query_row(ours, (), |row| row.get(0))?;
+            transaction.execute_batch(&made.replacen("idem_records", "temp.mine", 1))?;
+            transaction.execute_batch("ALTER TABLE mine RENAME TO idem_records")?;
+            transaction.query_row("SELECT count(*) FROM temp.idem_records", (), |row| row.get(0))
+        })
+        .await;
+    assert_eq!(hidden.expect("renamed"), 0);
+    let grant = fixture.acquire(&claim("k")).await;
+    assert_eq!(fixture.rows(), 1, "the grant is in the file");
+    let settled: Outcome<_> = fixture.store.settle(&grant.lease, |_| Ok(succeeded("done"))).await;
+    assert_eq!(settled.ok(), Some(Completed::Stored));
+    let neighbour = SqliteStore::open(&fixture.path).await.expect("opened");
+    assert!(matches!(neighbour.claim(&claim("k")).await, Ok(Claimed::Replay(_))));
+}
+
+/// The same from before the tables are made: each of them is made in the file.
+#[tokio::test]
+async fn temporary_tables_of_on_open_hide_nothing() {
+    let fixture = Fixture::with(|builder| {
+        builder.on_open(|connection| {
+            connection.execute_batch("CREATE TEMP TABLE idem_records (x); CREATE TEMP TABLE idem_schema (x)")
+        })
+    })
+    .await;
+    let grant = fixture.acquire(&claim("k")).await;
+    assert_eq!(fixture.complete(&grant, succeeded("done")).await, Completed::Stored);
+    assert_eq!(fixture.rows(), 1);
+    let indexes = "SELECT count(*) FROM sqlite_schema WHERE type = 'index' AND name LIKE 'idem%'";
+    let indexes: i64 = fixture.connection().query_row(indexes, (), |row| row.get(0)).expect("read");
+    assert_eq!(indexes, 2, "they are in the file, too");
+}
+
+/// The driver sets it past the authorizer; it is taken back before the next job waits for a lock by it.
+#[tokio::test]
+async fn a_closures_own_busy_timeout_ends_with_it() {
+    let fixture = Fixture::new().await;
+    let timeout = |transaction: &Transaction<'_>| -> rusqlite::Result<i64> {
+        transaction.query_row("PRAGMA busy_timeout", (), |row| row.get(0))
+    };
+    let set: Outcome<i64> = fixture
+        .store
+        .transaction(move |transaction| {
+            transaction.busy_timeout(Duration::from_secs(30))?;
+            timeout(transaction)
+        })
+        .await;
+    assert_eq!(set.expect("set"), 30_000);
+    let after: Outcome<i64> = fixture.store.transaction(move |transaction| timeout(transaction)).await;
+    assert_eq!(after.expect("read"), 0);
+}
+
+/// Rows that are forgotten keep their statement going for good: no COMMIT of that connection would ever succeed after
+/// a write, and none of its snapshots would be new after a read.
+#[tokio::test]
+async fn a_statement_that_is_left_unfinished_costs_the_closure_and_nobody_else() {
+    let fixture = Fixture::with(|builder| {
+        builder.on_open(|connection| connection.execute_batch("CREATE TEMP TABLE of_on_open (x INTEGER)"))
+    })
+    .await;
+    fixture.connection().execute_batch(ORDERS).expect("made");
+    let neighbour = SqliteStore::open(&fixture.path).await.expect("opened");
+    let insert = "INSERT INTO orders (what) VALUES ('a'), ('b') RETURNING id";
+    for (number, statement) in [insert, "SELECT name FROM sqlite_schema"].into_iter().enumerate() {
+        let forgetful: Outcome<()> = fixture
+            .store
+            .transaction(move |transaction| {
+                let mut prepared = transaction.prepare(statement)?;
+                let mut rows = prepared.query(())?;
+                assert!(rows.next()?.is_some());
+                std::mem::forget(rows);
+                std::mem::forget(prepared);
+                Ok(())
+            })
+            .await;
+        let error = store_error(forgetful);
+        assert_eq!((error.kind(), error.is_retryable()), (ErrorKind::TransactionAborted, false), "{statement}");
+        assert_eq!(orders(&fixture), i64::try_from(number).expect("fits"), "rolled back: {statement}");
+        // Another process writes, so that an old snapshot would show.
+        acquired(neighbour.claim(&claim(&format!("neighbour {number}"))).await.expect("claimed"));
+        fixture.acquire(&claim(&format!("after {number}"))).await;
+        let again: Outcome<i64> = fixture
+            .store
+            .transaction(|transaction| {
+                order(transaction, "book")?;
+                assert!(transaction.execute_batch("COMMIT").is_err(), "the new connection is watched, too");
+                transaction.query_row("SELECT count(*) FROM of_on_open", (), |row| row.get(0))
+            })
+            .await;
+        assert_eq!(again.expect("what on_open prepares is there"), 0);
+    }
+    fixture.store.close().await;
 }
 
 #[tokio::test]

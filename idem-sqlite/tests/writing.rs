@@ -10,7 +10,7 @@ use std::time::Duration;
 use common::*;
 use futures::FutureExt;
 use futures::future::join_all;
-use idem_core::{Claimed, Complete, Completed, ErrorKind, State, Store};
+use idem_core::{Claimed, Complete, Completed, End, ErrorKind, Final, Recorded, Replay, Response, State, Store};
 use idem_sqlite::rusqlite::Connection;
 use idem_sqlite::{SqliteStore, TransactionError};
 
@@ -258,6 +258,26 @@ async fn a_full_disk_fails_nobody_but_the_one_that_needs_the_room() {
         }
     }
     assert_eq!(fixture.get(&identity("k3")).await.map(|record| record.state), Some(State::Processing));
+}
+
+/// A response that finds no room leaves the attempt as it was, and a tombstone in its place does fit.
+#[tokio::test]
+async fn after_a_full_disk_there_is_room_for_a_tombstone() {
+    let fixture =
+        Fixture::with(|builder| builder.on_open(|connection| connection.execute_batch("PRAGMA max_page_count = 40")))
+            .await;
+    let grant = fixture.acquire(&claim("k")).await;
+    let before = fixture.get(&identity("k")).await;
+    let long = End::Succeeded(Response::new(201).with_body(vec![b'x'; 500_000]).into());
+    let complete = Complete::new(grant.lease.clone(), long.clone());
+    for _ in 0..3 {
+        let full = fixture.store.complete(&complete).await.expect_err("no room");
+        assert_eq!((full.kind(), full.is_retryable()), (ErrorKind::Unavailable, true));
+        assert_eq!(fixture.get(&identity("k")).await, before, "nothing was applied");
+    }
+    assert_eq!(fixture.complete(&grant, long.without_response()).await, Completed::Stored);
+    let tombstone = Replay { end: Final::Succeeded, recorded: Recorded::Tombstone { code: 201 } };
+    assert_eq!(fixture.claim(&claim("k")).await, Claimed::Replay(tombstone));
 }
 
 #[tokio::test]
