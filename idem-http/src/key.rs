@@ -10,7 +10,8 @@ use sfv::{BareItemFromInput, Parser};
 /// How the header's value is read.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum KeySyntax {
-    /// `"k"` and `k` are the same key. The draft asks for the quotes, most clients leave them out.
+    /// `"k"` and `k` are the same key. The draft asks for the quotes, most clients leave them out. A key that has a
+    /// quote, a comma or a semicolon in it needs them: without, nobody can tell where it ends.
     Lenient,
     /// Only a Structured Field String (RFC 9651): `"k"`.
     Strict,
@@ -23,7 +24,7 @@ pub(crate) enum BadKey {
     Malformed(&'static str),
 }
 
-/// Reads the one key of a request. Parameters behind it are ignored.
+/// Reads the one key of a request. Parameters behind a quoted one are ignored.
 pub(crate) fn key(headers: &HeaderMap, name: &HeaderName, syntax: KeySyntax) -> Result<Key, BadKey> {
     let mut lines = headers.get_all(name).iter();
     let line = lines.next().ok_or(BadKey::Missing)?;
@@ -43,23 +44,24 @@ pub(crate) fn key(headers: &HeaderMap, name: &HeaderName, syntax: KeySyntax) -> 
 
 /// The bare form with its quotes, so that one parser judges both. A quote inside, a comma (which is also how two
 /// header lines arrive once a proxy has joined them) and a parenthesis in front make it something other than one item.
+/// Behind a semicolon there may be parameters or more of the key, and taking the first for the second would give two
+/// orders one key.
 fn quoted(bare: &[u8]) -> Result<Vec<u8>, BadKey> {
-    let end = bare.iter().position(|byte| *byte == b';').unwrap_or(bare.len());
-    let (key, parameters) = bare.split_at(end);
-    let key = key.trim_ascii_end();
-    if key.starts_with(b"(") || key.iter().any(|byte| matches!(byte, b'"' | b',')) {
+    if bare.contains(&b';') {
+        return Err(BadKey::Malformed("a key with a semicolon in it has to be in quotes"));
+    }
+    if bare.starts_with(b"(") || bare.iter().any(|byte| matches!(byte, b'"' | b',')) {
         return Err(BadKey::Malformed("the header is not one string"));
     }
     let mut item = Vec::with_capacity(bare.len() + 2);
     item.push(b'"');
-    for byte in key {
+    for byte in bare {
         if *byte == b'\\' {
             item.push(b'\\');
         }
         item.push(*byte);
     }
     item.push(b'"');
-    item.extend_from_slice(parameters);
     Ok(item)
 }
 

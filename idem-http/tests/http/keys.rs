@@ -38,12 +38,15 @@ const TABLE: &[(&[u8], Option<&str>, Option<&str>)] = &[
     (b":aGk=:", Some(":aGk=:"), None),
     (b"@1659578233", Some("@1659578233"), None),
     (b"a/b+c=={}[]<>|~!#$%&'*^`", Some("a/b+c=={}[]<>|~!#$%&'*^`"), None),
-    // Parameters are ignored.
+    // Parameters are ignored behind quotes. Without quotes they might be a part of the key.
     (b"\"k\";a=1;b", Some("k"), Some("k")),
-    (b"k;a=1;b", Some("k"), None),
-    (b"k ;a=1", Some("k"), None),
     (b"\"a;b\"", Some("a;b"), Some("a;b")),
+    (b"\"k\";=1", None, None),
+    (b"order;a17", None, None),
+    (b"k;a=1;b", None, None),
+    (b"k ;a=1", None, None),
     (b"k;=1", None, None),
+    (b"k;", None, None),
     // Escapes.
     (b"\"a\\\"b\\\\c\"", Some("a\"b\\c"), Some("a\"b\\c")),
     (b"a\\b", Some("a\\b"), None),
