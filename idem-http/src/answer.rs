@@ -5,7 +5,7 @@ use http::Response;
 use http_body::Body;
 use idem_core::{Error, Fault, Outcome, Spent};
 
-use crate::problem::{Refusal, mark_replayed};
+use crate::problem::{IDEMPOTENT_REPLAYED, Refusal, mark_replayed};
 use crate::reply::HttpReply;
 use crate::service::refused;
 use crate::{Profile, ResponseBody};
@@ -43,9 +43,13 @@ where
     Ok(refused(refusal, profile))
 }
 
+/// What has just been run is no replay, also when the handler passes on what was one elsewhere.
 fn live<R: Body, E>(reply: HttpReply<R, E>) -> Result<Response<ResponseBody<R>>, E> {
     match reply {
-        HttpReply::Response { live, .. } => Ok(*live),
+        HttpReply::Response { mut live, .. } => {
+            live.headers_mut().remove(IDEMPOTENT_REPLAYED);
+            Ok(*live)
+        }
         HttpReply::Error(error) => Err(error),
     }
 }

@@ -6,7 +6,8 @@ use http::StatusCode;
 ///
 /// The status decides, by [`Ends::of`] and [`Profile::ends`](crate::Profile::ends). The handler overrules it by
 /// [`Attempt::ends`](crate::Attempt::ends), or by putting this value into the response's extensions (in axum it is a
-/// part of a response), which has the last word. A panic and an error of the inner service always end as unknown.
+/// part of a response), which has the last word; the layer takes it out of the response. A panic and an error of the
+/// inner service always end as unknown.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Ends {
     /// The effect happened: replayed.

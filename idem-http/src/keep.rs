@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::{Method, Response, StatusCode, header};
@@ -14,7 +15,7 @@ use crate::{Profile, ResponseBody};
 /// Put into a response's extensions, it says that the response is not to be recorded: it streams, or it holds what must
 /// not be stored. It reaches the first client untouched, and leaves a tombstone.
 ///
-/// In axum it is a part of a response.
+/// In axum it is a part of a response. It speaks to the layer around its handler, which takes it out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Unkept;
 
@@ -35,16 +36,21 @@ pub(crate) enum Whole {
     Aborted,
 }
 
-pub(crate) async fn keep<R>(response: Response<R>, profile: &Profile) -> Kept<R>
+/// The longest patience, thirty years: there are clocks that a much longer one would not fit.
+const LONGEST_PATIENCE: Duration = Duration::from_secs(30 * 365 * 86_400);
+
+pub(crate) async fn keep<R>(mut response: Response<R>, method: &Method, profile: &Profile) -> Kept<R>
 where
     R: Body<Data = Bytes>,
 {
     let limit = profile.response_limit;
-    if streams(&response) || response.body().size_hint().lower() > limit as u64 {
+    let unkept = streams(&response) || tunnels(method, &response);
+    response.extensions_mut().remove::<Unkept>();
+    if unkept || response.body().size_hint().lower() > limit as u64 {
         return Kept { live: response.map(ResponseBody::passing), body: Whole::No };
     }
     let (parts, body) = response.into_parts();
-    let (body, whole) = read(Box::pin(body), limit, Instant::now() + profile.stream_after).await;
+    let (body, whole) = read(Box::pin(body), limit, Instant::now() + profile.stream_after.min(LONGEST_PATIENCE)).await;
     Kept { live: Response::from_parts(parts, body), body: whole }
 }
 
@@ -101,6 +107,6 @@ pub(crate) fn streams<B>(response: &Response<B>) -> bool {
 }
 
 /// A successful CONNECT is a tunnel, whatever its head says.
-pub(crate) fn tunnels<B>(method: &Method, response: &Response<B>) -> bool {
+fn tunnels<B>(method: &Method, response: &Response<B>) -> bool {
     method == Method::CONNECT && response.status().is_success()
 }

@@ -219,6 +219,6 @@ impl Refusal {
 
 /// At least one, rounded up, and at most the cap.
 fn whole_seconds(pause: Duration, cap: Duration) -> u64 {
-    let up = |duration: Duration| duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
+    let up = |duration: Duration| duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0));
     up(pause).min(up(cap)).max(1)
 }

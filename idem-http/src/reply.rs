@@ -31,7 +31,6 @@ pub(crate) fn verdict<R: Body<Data = Bytes>, E>(kept: Kept<R>, said: Option<Ends
         Whole::Yes(body) => with_body(profile, &live, body),
         Whole::No | Whole::Aborted => tombstone(status),
     };
-    let said = live.extensions().get::<Ends>().copied().or(said);
     let reply = HttpReply::Response { live: Box::new(live), recorded };
     match said.unwrap_or(by_status) {
         Ends::Succeeded => Ok(reply),

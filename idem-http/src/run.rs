@@ -10,9 +10,9 @@ use tower_service::Service;
 use tracing::{Instrument, Span};
 
 use crate::answer::answer;
-use crate::keep::{Kept, Whole, keep, tunnels};
+use crate::keep::keep;
 use crate::reply::{HttpReply, Verdict, verdict};
-use crate::{Attempt, Profile, ResponseBody};
+use crate::{Attempt, Ends, Profile, ResponseBody};
 
 /// Runs the handler unless the record says that it was or is being run, and answers either way.
 pub(crate) async fn run<S, B, R>(
@@ -51,14 +51,12 @@ where
 {
     let method = request.method().clone();
     request.extensions_mut().insert(attempt.clone());
-    let response = match ready.call(request).await {
+    let mut response = match ready.call(request).await {
         Ok(response) => response,
         Err(error) => return Err(Fault::Unknown(HttpReply::Error(error))),
     };
-    let kept = if tunnels(&method, &response) {
-        Kept { live: response.map(ResponseBody::passing), body: Whole::No }
-    } else {
-        keep(response, &profile).await
-    };
-    verdict(kept, attempt.said(), &profile)
+    // Taken out: a handler that passes this response on, behind a layer of its own, has not said it.
+    let in_response = response.extensions_mut().remove::<Ends>();
+    let kept = keep(response, &method, &profile).await;
+    verdict(kept, in_response.or_else(|| attempt.said()), &profile)
 }

@@ -11,7 +11,7 @@ use tower_service::Service;
 
 use crate::identify::identify;
 use crate::problem::Refusal;
-use crate::{Identified, Profile, ResponseBody, ResponseFuture, ScopeExtractor, run};
+use crate::{Ends, Identified, Profile, ResponseBody, ResponseFuture, ScopeExtractor, Unkept, run};
 
 /// Made by [`IdempotencyLayer`](crate::IdempotencyLayer).
 ///
@@ -99,7 +99,10 @@ where
         Mode::Run(idem) => run::run(idem, profile, asked, ready, Request::from_parts(parts, body.into())).await,
         Mode::Identify => {
             parts.extensions.insert(Identified::new(asked, Arc::clone(profile)));
-            let response = ready.call(Request::from_parts(parts, body.into())).await?;
+            let mut response = ready.call(Request::from_parts(parts, body.into())).await?;
+            // Said to nobody here, and not to a layer around whoever passes this response on.
+            response.extensions_mut().remove::<Ends>();
+            response.extensions_mut().remove::<Unkept>();
             Ok(response.map(ResponseBody::passing))
         }
     }

@@ -71,6 +71,23 @@ async fn in_flight_with_a_retry_after_that_is_rounded_up_and_capped() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn no_retry_after_is_too_long_to_be_told() {
+    let longest = std::time::Duration::MAX;
+    let uncapped = || Profile::ietf().retry_after_cap(longest);
+    let told = [
+        (uncapped(), "5"),
+        (uncapped().retry_after_unavailable(longest), "18446744073709551615"),
+        (Profile::ietf().retry_after_unavailable(longest), "60"),
+    ];
+    for (profile, told) in told {
+        let idem = Idem::new(Troubled::away(ErrorKind::Unavailable));
+        let layer = IdempotencyLayer::new(idem, GlobalScope).profile(profile);
+        let answer = send(&Router::new().route("/pay", post(async || "never")).layer(layer), pay("k")).await;
+        assert_eq!((&*answer.problem(), answer.header("retry-after")), ("unavailable", Some(told)));
+    }
+}
+
 #[tokio::test]
 async fn done() {
     let guarded = guarded(|_| (StatusCode::CREATED, [("x-payment", "7")], "paid"));

@@ -1,10 +1,15 @@
 //! How a response ends the record: the table, and who overrules it.
 
-use http::{Method, StatusCode};
-use idem_core::{Config, OnUncertain, State};
-use idem_http::{Ends, Profile};
+use std::sync::Arc;
 
-use crate::support::{guarded, guarded_by, request, send};
+use axum::Router;
+use axum::routing::post;
+use http::{Method, StatusCode};
+use idem_core::{Config, Idem, MemoryStore, OnUncertain, Recorded, State, Store};
+use idem_http::{Ends, GlobalScope, IdempotencyLayer, Profile};
+use tower::ServiceExt;
+
+use crate::support::{Runs, guarded, guarded_by, identity, pay, request, send};
 
 /// What a later request with the key meets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -133,6 +138,48 @@ async fn the_profile_overrules_the_table_and_the_handler_the_profile() {
     let said = guarded_by(profile(), Config::default(), |_| (StatusCode::BAD_GATEWAY, Ends::NothingHappened, ""));
     said.pay("k").await;
     assert_eq!(said.state("k"), Some(State::Released));
+}
+
+/// A handler that has an effect, asks another guarded service in this process, and passes its answer on: what that
+/// service's handler said of *its* attempt says nothing of this one's.
+#[tokio::test]
+async fn what_another_services_handler_said_is_not_said_of_this_one() {
+    let inner = guarded(|_| (StatusCode::BAD_GATEWAY, Ends::NothingHappened, idem_http::Unkept, "closed")).app;
+    let identifying = Router::new()
+        .route("/pay", post(async || (StatusCode::BAD_GATEWAY, Ends::NothingHappened, idem_http::Unkept, "closed")))
+        .layer(IdempotencyLayer::identify_only(GlobalScope));
+    for inner in [inner, identifying] {
+        let (store, runs) = (Arc::new(MemoryStore::new()), Runs::default());
+        let handler = {
+            let (inner, runs) = (inner.clone(), runs.clone());
+            async move || {
+                runs.one_more();
+                inner.oneshot(pay("inner")).await.expect("infallible")
+            }
+        };
+        let mut config = Config::default();
+        config.on_uncertain = OnUncertain::Hold;
+        let idem = Idem::with_config(Arc::clone(&store) as Arc<dyn Store>, config);
+        let app = Router::new().route("/pay", post(handler)).layer(IdempotencyLayer::new(idem, GlobalScope));
+        assert_eq!(send(&app, pay("outer")).await.body, "closed");
+        let record = store.peek(&identity("outer")).expect("there");
+        assert_eq!(record.state, State::Unknown, "a 502");
+        assert!(matches!(record.recorded, Some(Recorded::Response(_))), "Unkept was not said of it either");
+        assert_eq!(send(&app, pay("outer")).await.problem(), "uncertain");
+        assert_eq!(runs.count(), 1);
+    }
+}
+
+/// Not in what the layer's own client is told, and not behind a tunnel either.
+#[tokio::test]
+async fn what_a_response_says_stays_inside_the_layer() {
+    for status in [StatusCode::OK, StatusCode::SWITCHING_PROTOCOLS] {
+        let guarded = guarded(move |_| (status, Ends::Succeeded, idem_http::Unkept, "said"));
+        let answer = guarded.app.oneshot(pay("k")).await.expect("infallible");
+        assert_eq!(answer.status(), status);
+        let said = answer.extensions();
+        assert!(said.get::<Ends>().is_none() && said.get::<idem_http::Unkept>().is_none(), "{status}");
+    }
 }
 
 /// "Nothing happened" speaks of this attempt only: after a takeover the key stays uncertain.

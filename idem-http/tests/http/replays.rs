@@ -17,6 +17,20 @@ fn built(status: StatusCode, headers: &[(&'static str, &'static str)], body: imp
     response
 }
 
+/// A handler that passes on what was a replay elsewhere, or says so of itself.
+#[tokio::test]
+async fn what_has_just_been_run_is_no_replay() {
+    let filters = [HeaderFilter::default(), HeaderFilter::default().allow(idem_http::IDEMPOTENT_REPLAYED)];
+    for filter in filters {
+        let guarded = guarded_by(Profile::ietf().replayed_headers(filter), Config::default(), |_| {
+            ([("idempotent-replayed", "true")], "paid")
+        });
+        assert!(!guarded.pay("k").await.headers.contains_key("idempotent-replayed"));
+        let second = guarded.pay("k").await;
+        assert_eq!(second.headers.get_all("idempotent-replayed").iter().collect::<Vec<_>>(), ["true"]);
+    }
+}
+
 #[tokio::test]
 async fn bodies_byte_for_byte() {
     let every_byte: Vec<u8> = (0..=255).collect();
@@ -109,7 +123,8 @@ async fn what_is_never_replayed() {
         response
     });
     let first = guarded.pay("k").await;
-    for (name, value) in NEVER {
+    assert!(!first.headers.contains_key("idempotent-replayed"), "it is no replay, whoever said so");
+    for (name, value) in NEVER.iter().filter(|(name, _)| *name != "idempotent-replayed") {
         assert_eq!(
             first.headers.get(*name).map(HeaderValue::as_bytes),
             Some(value.as_bytes()),

@@ -128,6 +128,18 @@ async fn streams_by_their_head_are_not_waited_for() {
     }
 }
 
+/// However long the patience, it fits the clock.
+#[tokio::test]
+async fn no_patience_is_too_long() {
+    for patience in [std::time::Duration::MAX, std::time::Duration::from_secs(i64::MAX.unsigned_abs() - 1)] {
+        let profile = Profile::ietf().stream_after(patience);
+        let guarded = guarded_by(profile, idem_core::Config::default(), |_| (StatusCode::CREATED, "paid"));
+        assert_eq!(soon(guarded.pay("k")).await.body, "paid");
+        let again = soon(guarded.pay("k")).await;
+        assert_eq!((again.status, again.is_replay(), guarded.runs.count()), (StatusCode::CREATED, true, 1));
+    }
+}
+
 /// Waits for a body longer than any test may take.
 fn patient() -> Profile {
     Profile::ietf().stream_after(std::time::Duration::from_secs(3_600))
