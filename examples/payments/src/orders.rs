@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use axum::body::{Body, to_bytes};
 use axum::http;
 use axum::response::Response;
-use idem_core::End;
+use idem_core::{Completed, End};
 use idem_http::Attempt;
 use idem_sqlite::SqliteStore;
 use idem_sqlite::rusqlite::{self, Connection, OpenFlags, params};
@@ -21,6 +21,14 @@ pub(crate) struct Order {
     pub(crate) item: String,
     pub(crate) amount: u32,
     pub(crate) charge: i64,
+}
+
+/// What became of an order.
+pub(crate) enum Settled {
+    /// It is written, and so is the record: this is what the client is told.
+    Written(Response),
+    /// Another attempt has taken over, and nothing was written.
+    Lost,
 }
 
 #[derive(Clone)]
@@ -54,13 +62,12 @@ impl Orders {
         attempt: &Attempt,
         order: Order,
         response: Response,
-    ) -> Result<Response, BoxError> {
+    ) -> Result<Settled, BoxError> {
         match self {
             Orders::Sqlite { store, .. } => {
                 let response = buffered(response).await?;
                 let end = End::Succeeded(attempt.record(&response));
-                // Whatever it says (stored, already stored, lost to another attempt), the layer answers with the record.
-                store
+                let completed = store
                     .settle(attempt.lease(), move |transaction| {
                         transaction.execute(
                             "INSERT INTO orders (user, item, amount, charge) VALUES (?1, ?2, ?3, ?4)",
@@ -69,12 +76,15 @@ impl Orders {
                         Ok::<_, rusqlite::Error>(end)
                     })
                     .await?;
-                Ok(response.map(Body::from))
+                Ok(match completed {
+                    Completed::Stored | Completed::AlreadyStored => Settled::Written(response.map(Body::from)),
+                    Completed::Lost => Settled::Lost,
+                })
             }
             // Memory has no transaction to join: the layer completes the record when this returns.
             Orders::Memory(orders) => {
                 orders.lock().unwrap_or_else(PoisonError::into_inner).push(order);
-                Ok(response)
+                Ok(Settled::Written(response))
             }
         }
     }
