@@ -188,7 +188,7 @@ impl Idem {
         })
     }
 
-    /// The same stepwise, for work that cannot be a closure: claims, and answers with a [`Ticket`] to start from.
+    /// The same stepwise, for work that cannot be a closure: claims, and answers with a [`Ticket`](crate::Ticket) to start from.
     ///
     /// # Errors
     /// The store's, when the claim got no answer inside [`Config::claim_budget`].
