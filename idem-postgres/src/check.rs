@@ -4,10 +4,11 @@
 use std::time::Duration;
 
 use idem_core::{Error, ErrorKind};
-use sqlx::{Executor, PgConnection, Row};
+use sqlx::{Column, Executor, PgConnection, Row, Statement, TypeInfo};
 
 use crate::error::Failure;
 use crate::limits::Limits;
+use crate::row;
 use crate::sql::Statements;
 
 /// The oldest server whose `extract` is exact to the microsecond.
@@ -97,6 +98,13 @@ pub(crate) async fn table(connection: &mut PgConnection, statements: &Statements
     }
     for statement in statements.all() {
         connection.prepare(statement.text()).await?;
+    }
+    let answer = connection.prepare(statements.get.text()).await?;
+    let fits = |(name, kind): &(&str, &str)| {
+        answer.columns().iter().any(|column| column.name() == *name && column.type_info().name() == *kind)
+    };
+    if !row::COLUMNS.iter().all(fits) {
+        return Err(unfit("a column of idem_records is not of the type that this version expects"));
     }
     Ok(())
 }

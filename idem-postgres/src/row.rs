@@ -10,6 +10,31 @@ use sqlx::postgres::PgRow;
 
 use crate::error::Failure;
 
+/// The columns of a record in an answer, with the types that they are read as.
+pub(crate) const COLUMNS: [(&str, &str); 21] = [
+    ("operation", "TEXT"),
+    ("fingerprint", "BYTEA"),
+    ("state", "INT2"),
+    ("undone", "BOOL"),
+    ("take_over_within_us", "INT8"),
+    ("attempt", "INT4"),
+    ("token", "BYTEA"),
+    ("fence", "INT8"),
+    ("owner", "TEXT"),
+    ("ran_since", "INT4"),
+    ("created_us", "INT8"),
+    ("claimed_us", "INT8"),
+    ("lease_until_us", "INT8"),
+    ("ended_us", "INT8"),
+    ("expires_us", "INT8"),
+    ("checkpoint_sequence", "INT8"),
+    ("checkpoint", "BYTEA"),
+    ("code", "INT4"),
+    ("meta", "BYTEA"),
+    ("body", "BYTEA"),
+    ("history", "TEXT"),
+];
+
 /// The number that a state is stored as. A spent record is stored as what it was: age alone makes it spent.
 pub(crate) fn state_number(state: State) -> i16 {
     match state {

@@ -34,10 +34,12 @@ impl PostgresStore {
     /// # Cancel safety
     /// As [`Builder::open`].
     pub async fn open(url: &str) -> Result<PostgresStore, Error> {
-        // The driver's words may show the URL, and with it a password.
-        let options: PgConnectOptions = url
-            .parse()
-            .map_err(|_| Error::new(ErrorKind::InvalidInput, "this is not the URL of a PostgreSQL database"))?;
+        let not_a_url = || Error::new(ErrorKind::InvalidInput, "this is not the URL of a PostgreSQL database");
+        // The driver takes any scheme, and its words may show the URL, and with it a password.
+        if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
+            return Err(not_a_url());
+        }
+        let options: PgConnectOptions = url.parse().map_err(|_| not_a_url())?;
         PostgresStore::builder(options).open().await
     }
 

@@ -7,7 +7,7 @@
 WITH clock AS MATERIALIZED (
     SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now_us,
            current_setting('idle_in_transaction_session_timeout') <> '0' AS limited,
-           pg_try_advisory_xact_lock(hashtextextended($1::text || chr(31) || $2::text, 0)) AS locked
+           pg_try_advisory_xact_lock(hashtextextended('{schema}' || chr(31) || $1::text || chr(31) || $2::text, 0)) AS locked
 ), seen AS MATERIALIZED (
     SELECT operation, fingerprint, state, undone, take_over_within_us, attempt, token, fence, owner, ran_since,
            created_us, claimed_us, lease_until_us, ended_us, expires_us, checkpoint_sequence, checkpoint,

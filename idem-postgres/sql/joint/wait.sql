@@ -4,4 +4,4 @@
 -- Returns: one row: op, changed (nothing is).
 -- Atomic: the lock is given back with the statement.
 SELECT '{schema}.wait.1' AS op, 0::bigint AS changed
-  FROM (SELECT pg_advisory_xact_lock(hashtextextended($1::text || chr(31) || $2::text, 0))) AS got
+  FROM (SELECT pg_advisory_xact_lock(hashtextextended('{schema}' || chr(31) || $1::text || chr(31) || $2::text, 0))) AS got

@@ -3,6 +3,8 @@
 #![allow(clippy::expect_used)] // A test fails by panicking.
 #![allow(dead_code)] // Each test binary uses its own part of it.
 
+pub(crate) mod counters;
+
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use conformance::provider::{self, Kind, Policy, Server};
@@ -46,6 +48,13 @@ pub(crate) struct Fixture {
 pub(crate) struct Place {
     pub(crate) server: Server,
     pub(crate) schema: String,
+    /// One connection of the test's own.
+    hands: PgPool,
+}
+
+fn options(server: &Server, schema: &str) -> PgConnectOptions {
+    let options: PgConnectOptions = server.endpoint().url().parse().expect("a URL");
+    options.options([("search_path", schema)])
 }
 
 impl Place {
@@ -56,16 +65,16 @@ impl Place {
     pub(crate) async fn on(server: Server) -> Place {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let place = Place { server, schema: format!("t{}_{number}", std::process::id()) };
-        let schema = &place.schema;
+        let schema = format!("t{}_{number}", std::process::id());
+        let hands = PgPoolOptions::new().max_connections(1).connect_lazy_with(options(&server, &schema));
+        let place = Place { server, schema: schema.clone(), hands };
         place.sql(&format!("DROP SCHEMA IF EXISTS {schema} CASCADE; CREATE SCHEMA {schema}")).await;
         place
     }
 
     /// How a connection to it is made, with its schema first on the path.
     pub(crate) fn options(&self) -> PgConnectOptions {
-        let options: PgConnectOptions = self.server.endpoint().url().parse().expect("a URL");
-        options.options([("search_path", &self.schema)])
+        options(&self.server, &self.schema)
     }
 
     /// A connection of the test's own.
@@ -94,22 +103,16 @@ impl Place {
 
     /// Runs statements over a connection of the test's own.
     pub(crate) async fn sql(&self, statements: &str) {
-        let mut connection = self.connection().await;
-        connection.execute(sqlx::raw_sql(AssertSqlSafe(statements))).await.expect(statements);
-        connection.close().await.expect("closed");
+        self.hands.execute(sqlx::raw_sql(AssertSqlSafe(statements))).await.expect(statements);
     }
 
     /// Runs a statement that answers one number.
     pub(crate) async fn number(&self, statement: &str) -> i64 {
-        let mut connection = self.connection().await;
-        let row = connection.fetch_one(AssertSqlSafe(statement)).await.expect(statement);
-        connection.close().await.expect("closed");
-        row.get(0)
+        self.hands.fetch_one(AssertSqlSafe(statement)).await.expect(statement).get(0)
     }
 
     /// Makes one record older.
     pub(crate) async fn age(&self, identity: &Identity, by: Span) {
-        let mut connection = self.connection().await;
         let changed = sqlx::query(
             "UPDATE idem_records SET created_us = created_us - $3, claimed_us = claimed_us - $3,
                     lease_until_us = lease_until_us - $3, ended_us = ended_us - $3, expires_us = expires_us - $3
@@ -118,11 +121,10 @@ impl Place {
         .bind(identity.scope.as_str())
         .bind(identity.key.as_str())
         .bind(i64::try_from(by.as_micros()).expect("fits"))
-        .execute(&mut connection)
+        .execute(&self.hands)
         .await
         .expect("aged")
         .rows_affected();
-        connection.close().await.expect("closed");
         assert_eq!(changed, 1, "there is no record to make older");
     }
 }
