@@ -7,6 +7,9 @@ use std::fmt;
 
 use idem_core::{Error, ErrorKind};
 
+#[cfg(test)]
+mod tests;
+
 /// The codes that are told apart.
 pub(crate) mod code {
     pub(crate) const CONNECTION_EXCEPTION: &str = "08000";
@@ -53,6 +56,8 @@ pub(crate) enum Class {
     Unknown(&'static str),
     /// Nothing was applied; it does not pass by itself.
     Lasting(&'static str),
+    /// A parameter of the connection was refused.
+    Options,
     /// A statement of somebody else's may have been run instead of ours.
     Pooler,
     /// The tables, or what is in them, are not this version's.
@@ -144,10 +149,11 @@ fn of_class(class: Class) -> Error {
         Class::Passing(what) | Class::Connection(what) => Error::new(ErrorKind::Unavailable, what),
         Class::Unknown(what) => Error::new(ErrorKind::Indeterminate, what),
         Class::Lasting(what) => Error::new(ErrorKind::Unavailable, what).permanent(),
+        Class::Options => Error::new(ErrorKind::Unsupported, OPTIONS),
         Class::Pooler => Error::new(ErrorKind::Unsupported, POOLER),
         Class::Schema(what) => Error::new(ErrorKind::Schema, what),
         Class::TooLarge => Error::new(ErrorKind::TooLarge, "the value is longer than PostgreSQL keeps"),
-        Class::Refused(what) => Error::new(ErrorKind::Bug, what),
+        Class::Refused(what) => Error::new(ErrorKind::Schema, what),
         Class::Bug => Error::new(ErrorKind::Bug, "a statement of this store was refused by PostgreSQL"),
     }
 }
@@ -162,6 +168,9 @@ fn of_class_in_transaction(class: Class) -> Error {
         other => of_class(other),
     }
 }
+
+const OPTIONS: &str = "the server, or a pooler before it, refused the options of the connection; behind PgBouncer say \
+     limits_of_the_role and set lock_timeout and statement_timeout for the role";
 
 /// What to do about a pooler.
 pub(crate) const POOLER: &str = "a pooler between the store and PostgreSQL mixes the prepared statements of its clients; use session \
@@ -190,11 +199,11 @@ fn unsent(error: &sqlx::Error) -> Class {
     match error {
         Sql::Database(refusal) => match refusal.code().as_deref() {
             // A pooler says so of a parameter that it does not know.
-            Some(code::PROTOCOL_VIOLATION | code::CONNECTION_EXCEPTION) => {
-                Class::Lasting("the server, or a pooler before it, refused the connection's parameters")
-            }
+            Some(code::PROTOCOL_VIOLATION | code::CONNECTION_EXCEPTION) => Class::Options,
             Some(code) => match of_code(code) {
                 Class::Unknown(what) => Class::Passing(what),
+                // Before any statement only the options can be wrong.
+                Class::Bug | Class::Schema(_) => Class::Options,
                 class => class,
             },
             None => Class::Lasting("the server refused the connection"),

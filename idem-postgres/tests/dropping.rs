@@ -37,7 +37,7 @@ async fn idle_in_transaction(fixture: &Fixture) -> i64 {
         .place
         .number(
             "SELECT count(*) FROM pg_stat_activity
-              WHERE application_name = 'idem' AND state LIKE 'idle in transaction%'",
+              WHERE application_name = current_schema() AND state LIKE 'idle in transaction%'",
         )
         .await
 }
@@ -211,7 +211,7 @@ async fn sessions_that_the_server_ended_are_replaced_unseen() {
             .place
             .number(
                 "SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity
-                  WHERE application_name = 'idem' AND pid <> pg_backend_pid() AND datname = current_database()",
+                  WHERE application_name = current_schema() AND pid <> pg_backend_pid()",
             )
             .await;
         let grant = fixture.acquire(&claim(&format!("after {round}"))).await;

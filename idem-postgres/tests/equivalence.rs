@@ -5,6 +5,7 @@
 
 mod common;
 
+use std::cell::RefCell;
 use std::num::NonZeroU32;
 
 use common::*;
@@ -14,7 +15,6 @@ use idem_core::{
     Renew, Response, Store, StoreTime, Token,
 };
 use proptest::prelude::*;
-use tokio::runtime::Runtime;
 
 /// One step. Numbers choose among the few keys, fingerprints, policies and leases of a sequence.
 #[derive(Clone, Debug)]
@@ -273,29 +273,38 @@ fn answer(claimed: Claimed) -> String {
     }
 }
 
-/// Runs a sequence in two fresh stores.
-fn check(kind: u8, steps: Vec<Step>, runtime: &Runtime) -> Result<(), TestCaseError> {
-    runtime.block_on(async {
-        let rules = rules(kind);
-        let Some(postgres) = Fixture::with(|builder| builder.rules(rules)).await else { return Ok(()) };
-        let mut pair =
-            Pair { memory: MemoryStore::with_rules(rules), postgres, leases: Vec::new(), claims: [const { None }; 3] };
-        for step in steps {
-            pair.run(step).await?;
+/// Runs a sequence in two empty stores.
+async fn check(kind: u8, steps: Vec<Step>, postgres: Fixture) -> (Result<(), TestCaseError>, Fixture) {
+    postgres.sql("TRUNCATE idem_records").await;
+    let memory = MemoryStore::with_rules(rules(kind));
+    let mut pair = Pair { memory, postgres, leases: Vec::new(), claims: [const { None }; 3] };
+    for step in steps {
+        if let Err(failure) = pair.run(step).await {
+            return (Err(failure), pair.postgres);
         }
-        Ok(())
-    })
+    }
+    (Ok(()), pair.postgres)
 }
 
 #[test]
 fn sql_and_machine_agree() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("built");
+    // A store for each set of rules, which its cases use one after the other.
+    let open = |kind| runtime.block_on(Fixture::with(|builder| builder.rules(rules(kind))));
+    let stores: RefCell<Vec<Option<Fixture>>> = RefCell::new((0..4).map(open).collect());
+    if stores.borrow().iter().any(Option::is_none) {
+        return;
+    }
     let mut config = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
     if std::env::var_os("PROPTEST_CASES").is_none() {
-        config.cases = 96;
+        config.cases = 64;
     }
     let mut runner = proptest::test_runner::TestRunner::new(config);
-    runner.run(&(0..4u8, steps()), |(kind, steps)| check(kind, steps, &runtime)).unwrap_or_else(|failure| {
-        panic!("{failure}");
+    let outcome = runner.run(&(0..4u8, steps()), |(kind, steps)| {
+        let postgres = stores.borrow_mut()[usize::from(kind)].take().expect("given back");
+        let (outcome, postgres) = runtime.block_on(check(kind, steps, postgres));
+        stores.borrow_mut()[usize::from(kind)] = Some(postgres);
+        outcome
     });
+    outcome.unwrap_or_else(|failure| panic!("{failure}"));
 }

@@ -415,7 +415,7 @@ async fn x6_no_key_is_in_what_an_application_is_told() {
     // A constraint of somebody's, whose message has the whole row in it.
     shop.fixture.sql("ALTER TABLE idem_records ADD CONSTRAINT no CHECK (key <> 'secret-key')").await;
     let error = shop.fixture.store.claim(&claim("secret-key")).await.expect_err("refused");
-    assert_eq!(error.kind(), ErrorKind::Bug);
+    assert_eq!(error.kind(), ErrorKind::Schema);
     let told = format!("{error} {error:?} {:?}", std::error::Error::source(&error));
     assert!(!told.contains("secret-key") && told.contains("23514"), "{told}");
 }

@@ -4,6 +4,7 @@
 #![allow(dead_code)] // Each test binary uses its own part of it.
 
 pub(crate) mod counters;
+pub(crate) mod proxy;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -54,7 +55,7 @@ pub(crate) struct Place {
 
 fn options(server: &Server, schema: &str) -> PgConnectOptions {
     let options: PgConnectOptions = server.endpoint().url().parse().expect("a URL");
-    options.options([("search_path", schema)])
+    options.application_name(schema).options([("search_path", schema)])
 }
 
 impl Place {
@@ -75,6 +76,13 @@ impl Place {
     /// How a connection to it is made, with its schema first on the path.
     pub(crate) fn options(&self) -> PgConnectOptions {
         options(&self.server, &self.schema)
+    }
+
+    /// Where the server listens.
+    pub(crate) fn address(&self) -> std::net::SocketAddr {
+        let endpoint = self.server.endpoint();
+        let host = endpoint.host().expect("a host").parse().expect("an address");
+        std::net::SocketAddr::new(host, endpoint.port().unwrap_or(5432))
     }
 
     /// A connection of the test's own.
