@@ -134,20 +134,26 @@ impl Builder {
     /// Dropped, some or all of the tables may have been made. Open it again.
     pub async fn open(self) -> Result<MySqlStore, Error> {
         if self.deadline < LEAST_DEADLINE {
-            return Err(Error::new(ErrorKind::InvalidInput, "a deadline below two seconds ends while a lock is waited for"));
+            return Err(Error::new(
+                ErrorKind::InvalidInput,
+                "a deadline below two seconds ends while a lock is waited for",
+            ));
         }
         let pool = pool::open(self.opts.clone(), self.connections.get(), &self.on_connect);
         match self.in_time(check(&pool, self.tables)).await {
-            Ok(facts) => Ok(MySqlStore::new(Shared {
-                pool,
-                context: Context {
-                    product: facts.server.product,
-                    rules: self.rules,
-                    response_limit: self.response_limit.min(facts.longest_response),
+            Ok(facts) => Ok(MySqlStore::new(
+                Shared {
+                    pool,
+                    context: Context {
+                        product: facts.server.product,
+                        rules: self.rules,
+                        response_limit: self.response_limit.min(facts.longest_response),
+                    },
+                    joined: Joined::new(&facts.database),
+                    deadline: self.deadline,
                 },
-                joined: Joined::new(&facts.database),
-                deadline: self.deadline,
-            }, facts)),
+                facts,
+            )),
             Err(why) => {
                 // The connection that was looked at is not wanted any more.
                 let _ = tokio::time::timeout(self.deadline, pool.disconnect()).await;

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use idem_core::machine::{self, Rewrite, Rules, Seen, Step};
 use idem_core::{
-    Claim, Claimed, Complete, Completed, End, Error, ErrorKind, Fence, Identity, Lease, Purged, Reach, Record, Recorded,
-    Release, Released, Renew, Renewed, State, StoreTime,
+    Claim, Claimed, Complete, Completed, End, Error, ErrorKind, Fence, Identity, Lease, Purged, Reach, Record,
+    Recorded, Release, Released, Renew, Renewed, State, StoreTime,
 };
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Row, Value};

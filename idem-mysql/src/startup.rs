@@ -133,7 +133,9 @@ fn check_unique(columns: Vec<(String, String, Option<u64>, String)>) -> Result<(
         return Err(unsupported("idem_records has no UNIQUE on (scope, key): it decides who runs"));
     }
     match indexes.into_iter().find(|(_, columns)| *columns != identity) {
-        Some((index, _)) => Err(unsupported(format!("the unique index {index} of idem_records is not on (scope, key)"))),
+        Some((index, _)) => {
+            Err(unsupported(format!("the unique index {index} of idem_records is not on (scope, key)")))
+        }
         None => Ok(()),
     }
 }
@@ -141,9 +143,7 @@ fn check_unique(columns: Vec<(String, String, Option<u64>, String)>) -> Result<(
 /// Whether a product has the limit for transactions that nobody goes on with.
 pub(crate) fn session_query(product: Product) -> &'static str {
     match product {
-        Product::MySql => {
-            "SELECT @@SESSION.sql_mode, @@SESSION.innodb_lock_wait_timeout, @@SESSION.wait_timeout"
-        }
+        Product::MySql => "SELECT @@SESSION.sql_mode, @@SESSION.innodb_lock_wait_timeout, @@SESSION.wait_timeout",
         Product::MariaDb => {
             "SELECT @@SESSION.sql_mode, @@SESSION.innodb_lock_wait_timeout,
                     IF(@@SESSION.idle_transaction_timeout = 0, @@SESSION.wait_timeout,

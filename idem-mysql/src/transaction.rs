@@ -312,12 +312,14 @@ impl MySqlStore {
         }
         match carry_out(&self.shared, Resolve(lease.clone())).await {
             Ok(Completed::AlreadyStored) => Ok(()),
-            Ok(Completed::Stored | Completed::Lost) => {
-                Err(Error::new(ErrorKind::TransactionAborted, "the connection was lost at COMMIT, which did not happen"))
-            }
-            Err(_) => {
-                Err(Error::new(ErrorKind::Indeterminate, "the connection was lost at COMMIT, and the server does not tell"))
-            }
+            Ok(Completed::Stored | Completed::Lost) => Err(Error::new(
+                ErrorKind::TransactionAborted,
+                "the connection was lost at COMMIT, which did not happen",
+            )),
+            Err(_) => Err(Error::new(
+                ErrorKind::Indeterminate,
+                "the connection was lost at COMMIT, and the server does not tell",
+            )),
         }
     }
 

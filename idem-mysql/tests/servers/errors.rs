@@ -28,7 +28,10 @@ async fn tables_that_are_gone_or_changed_are_the_schemas_fault(fixture: Fixture)
         ("ALTER TABLE idem_records MODIFY operation VARBINARY(2) NOT NULL", "MODIFY operation VARBINARY(255) NOT NULL"), // 1406
         ("ALTER TABLE idem_records MODIFY fence INT NOT NULL", "MODIFY fence BIGINT NOT NULL"), // 1264
         ("ALTER TABLE idem_records MODIFY owner VARBINARY(255) NOT NULL", "MODIFY owner VARBINARY(255) NULL"), // 1048
-        ("ALTER TABLE idem_records CHANGE operation what VARBINARY(255) NOT NULL", "CHANGE what operation VARBINARY(255) NOT NULL"), // 1054
+        (
+            "ALTER TABLE idem_records CHANGE operation what VARBINARY(255) NOT NULL",
+            "CHANGE what operation VARBINARY(255) NOT NULL",
+        ), // 1054
     ];
     for (change, back) in changes {
         assert_eq!(claim_error(&fixture, change).await, (ErrorKind::Schema, false), "{change}");
@@ -41,7 +44,9 @@ async fn tables_that_are_gone_or_changed_are_the_schemas_fault(fixture: Fixture)
 async fn what_an_application_put_on_the_table_refuses(fixture: Fixture) {
     let trigger = "CREATE TRIGGER mine BEFORE INSERT ON idem_records FOR EACH ROW SIGNAL SQLSTATE '45000'";
     assert_eq!(claim_error(&fixture, trigger).await, (ErrorKind::TransactionAborted, false)); // 1644
-    fixture.run_sql("DROP TRIGGER mine; CREATE TABLE allowed (operation VARBINARY(255) PRIMARY KEY) ENGINE = InnoDB").await;
+    fixture
+        .run_sql("DROP TRIGGER mine; CREATE TABLE allowed (operation VARBINARY(255) PRIMARY KEY) ENGINE = InnoDB")
+        .await;
     let foreign = "ALTER TABLE idem_records ADD CONSTRAINT mine FOREIGN KEY (operation) REFERENCES allowed (operation)";
     assert_eq!(claim_error(&fixture, foreign).await, (ErrorKind::TransactionAborted, false)); // 1452
     fixture.run_sql("ALTER TABLE idem_records DROP FOREIGN KEY mine").await;

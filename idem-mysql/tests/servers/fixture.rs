@@ -195,9 +195,7 @@ impl Fixture {
     /// The same store, but patient: what waits for a lock waits for whoever arranged it.
     pub(crate) async fn patient(&self) -> Fixture {
         self.with(|builder| {
-            builder
-                .on_connect("SET SESSION innodb_lock_wait_timeout = 50")
-                .deadline(std::time::Duration::from_secs(60))
+            builder.on_connect("SET SESSION innodb_lock_wait_timeout = 50").deadline(std::time::Duration::from_secs(60))
         })
         .await
     }

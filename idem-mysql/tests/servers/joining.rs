@@ -161,7 +161,8 @@ async fn a_response_that_is_too_long_rolls_back(fixture: Fixture) {
     let mut application = application(&fixture).await;
     let mut transaction = application.start_transaction(read_committed()).await.expect("begun");
     order(&mut transaction, "book").await;
-    let error = small.store.settle(transaction, &complete(&grant.lease, succeeded("too long"))).await.expect_err("refused");
+    let error =
+        small.store.settle(transaction, &complete(&grant.lease, succeeded("too long"))).await.expect_err("refused");
     assert_eq!(error.kind(), ErrorKind::TooLarge);
     let transaction = application.start_transaction(read_committed()).await.expect("begun");
     let Once::First(mut first) = small.store.once(transaction, &claim("other")).await.expect("answered") else {
@@ -287,8 +288,7 @@ async fn j4_behind_an_open_claim_the_answer_is_busy_and_the_transaction_usable(f
     let behind = tokio::time::timeout(std::time::Duration::from_secs(8), fixture.store.once(transaction, &asked)).await;
     let Ok(Ok(Once::Answered(Answered::Busy { .. }, mut transaction))) = behind else { panic!("not busy") };
     order(&mut transaction, "after").await;
-    let wait: Option<u32> =
-        transaction.query_first("SELECT @@SESSION.innodb_lock_wait_timeout").await.expect("read");
+    let wait: Option<u32> = transaction.query_first("SELECT @@SESSION.innodb_lock_wait_timeout").await.expect("read");
     assert_eq!(wait, Some(50), "and its own patience is its own again");
     transaction.commit().await.expect("committed");
     assert_eq!(orders(&fixture).await, 2);
@@ -362,7 +362,8 @@ async fn a_transaction_that_the_server_rolled_back_is_not_settled(fixture: Fixtu
         fixture.until_waiting(1).await;
         other.query_drop("UPDATE orders SET what = 'other' WHERE id = 1").await
     };
-    let (deadlock, crossed) = futures::join!(victim.query_drop("UPDATE orders SET what = 'victim' WHERE id = 2"), crossing);
+    let (deadlock, crossed) =
+        futures::join!(victim.query_drop("UPDATE orders SET what = 'victim' WHERE id = 2"), crossing);
     crossed.expect("the other goes on");
     let deadlock = deadlock.expect_err("a deadlock");
     assert!(deadlock.to_string().contains("1213"), "{deadlock}");
@@ -381,7 +382,9 @@ async fn the_insert_id_of_the_application_is_left_alone(fixture: Fixture) {
     for (key, expected) in [("k", 1), ("lapsed", 2)] {
         let mut transaction = application.start_transaction(read_committed()).await.expect("begun");
         order(&mut transaction, "book").await;
-        let Ok(Once::First(mut first)) = fixture.store.once(transaction, &claim(key)).await else { panic!("not first") };
+        let Ok(Once::First(mut first)) = fixture.store.once(transaction, &claim(key)).await else {
+            panic!("not first")
+        };
         let id: Option<u64> = first.query_first("SELECT LAST_INSERT_ID()").await.expect("read");
         assert_eq!(id, Some(expected), "{key}");
         assert!(first.grant().lease.fence > idem_core::Fence::new(0));
@@ -404,7 +407,9 @@ async fn the_application_may_be_on_another_database(fixture: Fixture) {
     let settled = fixture.store.settle(transaction, &complete(&grant.lease, succeeded("x"))).await;
     assert_eq!(settled.ok(), Some(Completed::Stored));
     let transaction = application.start_transaction(read_committed()).await.expect("begun");
-    let Ok(Once::First(mut first)) = fixture.store.once(transaction, &claim("other")).await else { panic!("not first") };
+    let Ok(Once::First(mut first)) = fixture.store.once(transaction, &claim("other")).await else {
+        panic!("not first")
+    };
     order(&mut first, "pen").await;
     first.commit(done("first")).await.expect("committed");
     let orders: Option<i64> = application.query_first("SELECT COUNT(*) FROM orders").await.expect("read");

@@ -81,7 +81,8 @@ async fn what_changes_a_locked_record_is_refused_in_time_and_changed_nothing(fix
     assert!(
         matches!(
             (again, state),
-            (Completed::Stored | Completed::AlreadyStored, Some(State::Succeeded)) | (Completed::Lost, Some(State::Released))
+            (Completed::Stored | Completed::AlreadyStored, Some(State::Succeeded))
+                | (Completed::Lost, Some(State::Released))
         ),
         "{again:?} {state:?}"
     );
@@ -115,9 +116,8 @@ async fn p4_a_claim_does_not_wait_for_a_purge_of_other_keys(fixture: Fixture) {
     let mut open = other.start_transaction(TxOpts::new()).await.expect("begun");
     let quarantine = 3_600_000_000_u64;
     let limit = 100_u64;
-    let params: Vec<u64> = vec![
-        quarantine, limit, quarantine, limit, quarantine, quarantine, limit, quarantine, quarantine, limit, limit,
-    ];
+    let params: Vec<u64> =
+        vec![quarantine, limit, quarantine, limit, quarantine, quarantine, limit, quarantine, quarantine, limit, limit];
     open.exec_drop(sql::PURGE, params).await.expect("deleted");
     assert_eq!(open.affected_rows(), 3);
     for key in ["0", "b", "d", "f"] {

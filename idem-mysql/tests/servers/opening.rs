@@ -145,7 +145,9 @@ async fn a_table_outside_innodb_is_refused(fixture: Fixture) {
 
 async fn an_applications_tables_are_left_alone(fixture: Fixture) {
     drop_tables(&fixture).await;
-    fixture.run_sql("CREATE TABLE records (id INT PRIMARY KEY, what TEXT); INSERT INTO records VALUES (1, 'theirs')").await;
+    fixture
+        .run_sql("CREATE TABLE records (id INT PRIMARY KEY, what TEXT); INSERT INTO records VALUES (1, 'theirs')")
+        .await;
     let store = MySqlStore::open(&fixture.url).await.expect("opened");
     store.claim(&claim("k")).await.expect("claimed");
     store.close().await;

@@ -59,7 +59,8 @@ const FALL_BACK: u64 = 1_761_440_400;
 /// Two sessions whose local clocks show the same, an hour apart.
 async fn t3_an_hour_that_comes_twice_is_two_hours(fixture: Fixture) {
     // Time zones with names are tables that a server may be without: this one is for the trial.
-    let zone = format!("idem/{}", fixture.url.rsplit('/').next().unwrap_or_default().split('?').next().unwrap_or_default());
+    let zone =
+        format!("idem/{}", fixture.url.rsplit('/').next().unwrap_or_default().split('?').next().unwrap_or_default());
     let mut admin = fixture.connection().await;
     admin.query_drop("INSERT INTO mysql.time_zone (Use_leap_seconds) VALUES ('N')").await.expect("made");
     let number = admin.last_insert_id().expect("numbered");
@@ -141,7 +142,8 @@ async fn f7_a_response_that_no_packet_holds_is_refused_before_it_is_sent(fixture
 
 async fn the_applications_sql_modes_do_not_matter(fixture: Fixture) {
     // The statements are public, so they mean the same in any strict session.
-    let mut modes = vec!["STRICT_ALL_TABLES,ANSI", "TRADITIONAL,PIPES_AS_CONCAT,HIGH_NOT_PRECEDENCE,NO_UNSIGNED_SUBTRACTION"];
+    let mut modes =
+        vec!["STRICT_ALL_TABLES,ANSI", "TRADITIONAL,PIPES_AS_CONCAT,HIGH_NOT_PRECEDENCE,NO_UNSIGNED_SUBTRACTION"];
     if fixture.kind == conformance::provider::Kind::MariaDb {
         modes.push("STRICT_ALL_TABLES,SIMULTANEOUS_ASSIGNMENT");
     }
