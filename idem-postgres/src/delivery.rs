@@ -68,13 +68,13 @@ impl Delivery {
                 Class::Conflict => true,
                 Class::Unknown(_) => {
                     earlier = Earlier::MayHaveBeenApplied;
-                    O::WHEN_LOST == Lost::Repeat && tries < patience
+                    O::WHEN_LOST != Lost::Report && tries < patience
                 }
                 Class::Connection(_) => tries < patience,
                 _ => false,
             };
             if !again || Instant::now() + pause >= deadline {
-                return Err(in_doubt(failure.into_error(), earlier));
+                return Err(in_doubt(failure.into_error(), earlier, O::WHEN_LOST));
             }
             sleep(pause.mul_f64(rand::random_range(0.5..=1.0))).await;
             pause = (pause * 2).min(LONGEST);
@@ -140,10 +140,13 @@ fn discard(connection: PoolConnection<Postgres>) {
     drop(connection.detach());
 }
 
-/// An earlier try that may have been applied leaves a doubt that a later refusal does not take away.
-fn in_doubt(error: Error, earlier: Earlier) -> Error {
-    match (earlier, error.kind()) {
-        (Earlier::MayHaveBeenApplied, ErrorKind::Unavailable) => {
+/// An earlier try that may have been applied leaves a doubt that a later refusal does not take away; a look leaves none.
+fn in_doubt(error: Error, earlier: Earlier, when_lost: Lost) -> Error {
+    match (when_lost, earlier, error.kind()) {
+        (Lost::LookAgain, _, ErrorKind::Indeterminate) => {
+            Error::new(ErrorKind::Unavailable, "the answer was lost").with_source(error)
+        }
+        (Lost::Repeat | Lost::Report, Earlier::MayHaveBeenApplied, ErrorKind::Unavailable) => {
             Error::new(ErrorKind::Indeterminate, "the answer was lost, and asking again failed").with_source(error)
         }
         _ => error,

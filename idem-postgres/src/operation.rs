@@ -41,6 +41,8 @@ pub(crate) enum Earlier {
 pub(crate) enum Lost {
     /// The same again tells.
     Repeat,
+    /// It only looked: the same again, and no doubt is left.
+    LookAgain,
     /// It would tell something else.
     Report,
 }
@@ -177,6 +179,8 @@ pub(crate) struct Get(pub(crate) Identity);
 impl Operation for Get {
     type Answer = Option<Record>;
 
+    const WHEN_LOST: Lost = Lost::LookAgain;
+
     async fn run(
         &self,
         connection: &mut PgConnection,
@@ -194,6 +198,8 @@ pub(crate) struct Settled(pub(crate) Identity);
 
 impl Operation for Settled {
     type Answer = Option<Record>;
+
+    const WHEN_LOST: Lost = Lost::LookAgain;
 
     async fn run(
         &self,
