@@ -11,8 +11,8 @@ use crate::startup;
 const MIGRATIONS: [&str; 1] = [include_str!("../migrations/0001_records.sql")];
 
 /// A lock's name belongs to the whole server, so the database is in it. Seconds to wait for it.
-const LOCK: &str = "SELECT GET_LOCK(CONCAT('idem:', SHA1(DATABASE())), 60)";
-const UNLOCK: &str = "SELECT RELEASE_LOCK(CONCAT('idem:', SHA1(DATABASE())))";
+const LOCK: &str = "SELECT GET_LOCK(CONCAT('idem:', LEFT(SHA2(DATABASE(), 256), 40)), 60)";
+const UNLOCK: &str = "SELECT RELEASE_LOCK(CONCAT('idem:', LEFT(SHA2(DATABASE(), 256), 40)))";
 
 const VERSION_TABLE: &str = "SELECT COUNT(*) FROM information_schema.tables
     WHERE table_schema = DATABASE() AND table_name = 'idem_schema'";

@@ -50,9 +50,11 @@ async fn x3_a_future_dropped_at_any_poll_leaves_it_done_or_not_done(fixture: Fix
         let grant = one.acquire(&asked).await;
         assert!(matches!(one.claim(&claim(&format!("k{polls}"))).await, Claimed::InFlight { .. }));
         let complete = Complete::new(grant.lease.clone(), succeeded("x"));
+        // Whose caller went away and who stays race for the one connection: each is done, and one of them is first.
         let _ = one.store.complete(&complete).now_or_never();
-        let again = one.store.complete(&complete).await.expect("completed");
-        assert_eq!(again, Completed::AlreadyStored, "the first was sent when its caller went away, and was done");
+        let stayed = one.store.complete(&complete).await.expect("completed");
+        assert!(matches!(stayed, Completed::Stored | Completed::AlreadyStored), "{stayed:?}");
+        assert!(matches!(one.claim(&claim(&format!("k{polls}"))).await, Claimed::Replay(_)));
         assert_eq!(open_transactions(&fixture).await, 0);
     }
     assert!(early > 40, "futures were dropped before they were ready");
