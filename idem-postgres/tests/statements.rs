@@ -125,6 +125,7 @@ async fn c13_a_takeover_takes_only_what_was_seen() {
     hands.fixture.store.renew(&Renew::new(grant.lease.clone())).await.expect("renewed");
     assert!(!hands.take_over("k", &lapsed, Some(HOUR)).await, "renewed since, with the same fence");
     hands.fixture.age(&identity("k"), secs(31)).await;
+    assert!(!hands.take_over("k", &lapsed, Some(HOUR)).await, "lapsed again, at another time");
     let lapsed = hands.seen("k").await;
     let mut other = lapsed.clone();
     other.token = Token::random();
