@@ -248,3 +248,85 @@ fn class_of_driver(error: &DriverError) -> Class {
         _ => Class::Lasting("the driver refused the request"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(code: u16) -> Refusal {
+        let (message, state) = ("Duplicate entry 'global-secret' for key".to_owned(), "HY000".to_owned());
+        mysql_async::Error::Server(mysql_async::ServerError { code, message, state }).into()
+    }
+
+    fn shown(error: &Error) -> (ErrorKind, bool) {
+        (error.kind(), error.is_retryable())
+    }
+
+    #[test]
+    fn what_a_server_cannot_be_made_to_give_is_known_too() {
+        let cases = [
+            (errno::CON_COUNT_ERROR, ErrorKind::Unavailable, true),
+            (errno::USER_LIMIT_REACHED, ErrorKind::Unavailable, true),
+            (errno::DISK_FULL, ErrorKind::Unavailable, true),
+            (errno::OUTOFMEMORY, ErrorKind::Unavailable, true),
+            (errno::UNKNOWN_COM, ErrorKind::Unavailable, true),
+            (errno::READ_ONLY_MODE, ErrorKind::Unavailable, true),
+            (errno::NEED_REPREPARE, ErrorKind::Unavailable, true),
+            (errno::STATEMENT_TIMEOUT, ErrorKind::Unavailable, true),
+            (errno::ACCESS_DENIED, ErrorKind::Unavailable, false),
+            (errno::SPECIFIC_ACCESS_DENIED, ErrorKind::Unavailable, false),
+            (errno::NO_SUCH_TABLE, ErrorKind::Schema, false),
+            (errno::DATA_TOO_LONG, ErrorKind::Schema, false),
+            (errno::TOO_BIG_ROWSIZE, ErrorKind::TooLarge, false),
+            (errno::NET_PACKET_TOO_LARGE, ErrorKind::TooLarge, false),
+            (errno::BINLOG_STMT_MODE_AND_ROW_ENGINE, ErrorKind::Unsupported, false),
+            (errno::SIGNAL_EXCEPTION, ErrorKind::TransactionAborted, false),
+            (1064, ErrorKind::Bug, false),
+        ];
+        for (code, kind, retryable) in cases {
+            assert_eq!(shown(&refusal(code).error()), (kind, retryable), "{code}");
+        }
+    }
+
+    #[test]
+    fn what_ends_the_callers_transaction_is_started_again_from_its_beginning() {
+        let aborting = [
+            errno::LOCK_DEADLOCK,
+            errno::CHECKREAD,
+            errno::TRANSACTION_ROLLBACK_DURING_COMMIT,
+            errno::SERVER_SHUTDOWN,
+            errno::CONNECTION_KILLED,
+            errno::CANT_EXECUTE_IN_READ_ONLY_TRANSACTION,
+            errno::QUERY_INTERRUPTED,
+        ];
+        for code in aborting {
+            assert_eq!(shown(&refusal(code).error_in_transaction()), (ErrorKind::TransactionAborted, true), "{code}");
+        }
+        assert_eq!(shown(&refusal(errno::NO_SUCH_TABLE).error_in_transaction()), (ErrorKind::Schema, false));
+    }
+
+    #[test]
+    fn only_a_connection_that_is_gone_leaves_doubt() {
+        for code in [errno::SERVER_SHUTDOWN, errno::CONNECTION_KILLED, errno::CLIENT_INTERACTION_TIMEOUT] {
+            assert_eq!(refusal(code).class, Class::Gone, "{code}");
+        }
+        let io = std::io::Error::from(std::io::ErrorKind::BrokenPipe);
+        assert_eq!(Refusal::from(mysql_async::Error::from(io)).class, Class::Gone);
+        for code in [errno::LOCK_DEADLOCK, errno::LOCK_WAIT_TIMEOUT, errno::QUERY_INTERRUPTED, errno::DUP_ENTRY] {
+            assert_ne!(refusal(code).class, Class::Gone, "{code}");
+        }
+    }
+
+    #[test]
+    fn the_servers_text_is_not_shown() {
+        for error in [
+            refusal(errno::DUP_ENTRY).error(),
+            refusal(errno::DUP_ENTRY).error_in_doubt(),
+            refusal(errno::LOCK_DEADLOCK).error_in_transaction(),
+        ] {
+            let source = std::error::Error::source(&error).map(ToString::to_string);
+            assert!(!format!("{error} {error:?} {source:?}").contains("secret"), "{error:?}");
+            assert!(source.is_some_and(|source| source.contains("1062") || source.contains("1213")));
+        }
+    }
+}

@@ -22,15 +22,6 @@ async fn of_one(fixture: &Fixture) -> Fixture {
     fixture.with(|builder| builder.connections(NonZeroUsize::MIN)).await
 }
 
-async fn open_transactions(fixture: &Fixture) -> i64 {
-    fixture
-        .number(
-            "SELECT COUNT(*) FROM information_schema.innodb_trx t
-               JOIN information_schema.processlist p ON p.id = t.trx_mysql_thread_id WHERE p.db = DATABASE()",
-        )
-        .await
-}
-
 async fn x3_a_future_dropped_at_any_poll_leaves_it_done_or_not_done(fixture: Fixture) {
     let one = of_one(&fixture).await;
     let mut early = 0;
@@ -55,7 +46,7 @@ async fn x3_a_future_dropped_at_any_poll_leaves_it_done_or_not_done(fixture: Fix
         let stayed = one.store.complete(&complete).await.expect("completed");
         assert!(matches!(stayed, Completed::Stored | Completed::AlreadyStored), "{stayed:?}");
         assert!(matches!(one.claim(&claim(&format!("k{polls}"))).await, Claimed::Replay(_)));
-        assert_eq!(open_transactions(&fixture).await, 0);
+        assert_eq!(fixture.in_transaction().await, 0);
     }
     assert!(early > 40, "futures were dropped before they were ready");
     one.store.close().await;

@@ -53,18 +53,6 @@ async fn what_an_application_put_on_the_table_refuses(fixture: Fixture) {
     fixture.acquire(&claim("new")).await;
 }
 
-/// The connection of this database that waits for a lock.
-async fn waiter(fixture: &Fixture) -> i64 {
-    fixture.until_waiting(1).await;
-    fixture
-        .number(
-            "SELECT p.id FROM information_schema.innodb_trx t
-               JOIN information_schema.processlist p ON p.id = t.trx_mysql_thread_id
-              WHERE t.trx_state = 'LOCK WAIT' AND p.db = DATABASE()",
-        )
-        .await
-}
-
 async fn a_killed_query_is_tried_by_the_caller_again(fixture: Fixture) {
     let patient = fixture.patient().await;
     let mut other = fixture.connection().await;
@@ -72,7 +60,7 @@ async fn a_killed_query_is_tried_by_the_caller_again(fixture: Fixture) {
     open.query_drop(INSERT_BY_HAND).await.expect("inserted");
     let asked = claim("k");
     let killing = async {
-        let id = waiter(&fixture).await;
+        let id = fixture.waiter().await;
         fixture.run_sql(format!("KILL QUERY {id}")).await;
     };
     let (claimed, ()) = futures::join!(patient.store.claim(&asked), killing);
@@ -90,15 +78,10 @@ async fn a_lost_connection_is_tried_again_inside_with_the_same_token(fixture: Fi
     open.query_drop(INSERT_BY_HAND).await.expect("inserted");
     let asked = claim("k");
     let killing = async {
-        let first = waiter(&fixture).await;
+        let first = fixture.waiter().await;
         fixture.run_sql(format!("KILL {first}")).await;
         // It is sent again, on another connection.
-        loop {
-            let second = waiter(&fixture).await;
-            if second != first {
-                break;
-            }
-        }
+        while fixture.waiter().await == first {}
         open.rollback().await.expect("rolled back");
     };
     let (claimed, ()) = futures::join!(patient.store.claim(&asked), killing);
@@ -110,9 +93,9 @@ async fn a_lost_connection_is_tried_again_inside_with_the_same_token(fixture: Fi
     open.query_drop("SELECT state FROM idem_records WHERE `key` = 'k' FOR UPDATE").await.expect("locked");
     let complete = Complete::new(grant.lease.clone(), succeeded("x"));
     let killing = async {
-        let first = waiter(&fixture).await;
+        let first = fixture.waiter().await;
         fixture.run_sql(format!("KILL {first}")).await;
-        while waiter(&fixture).await == first {}
+        while fixture.waiter().await == first {}
         open.rollback().await.expect("rolled back");
     };
     let (completed, ()) = futures::join!(patient.store.complete(&complete), killing);
@@ -135,7 +118,7 @@ async fn a_purge_in_doubt_is_not_repeated(fixture: Fixture) {
     let mut open = other.start_transaction(TxOpts::new()).await.expect("begun");
     open.query_drop("SELECT id FROM gate FOR UPDATE").await.expect("locked");
     let killing = async {
-        let id = waiter(&fixture).await;
+        let id = fixture.waiter().await;
         fixture.run_sql(format!("KILL {id}")).await;
     };
     let (purged, ()) = futures::join!(patient.store.purge(std::num::NonZeroU32::MIN), killing);

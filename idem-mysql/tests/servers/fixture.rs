@@ -1,6 +1,7 @@
 //! A database of a trial's own with a store on it, and hands that move time through the data.
 
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use conformance::provider::Kind;
 use futures::future::BoxFuture;
@@ -11,6 +12,8 @@ use idem_core::{
 use idem_mysql::mysql_async::prelude::Queryable;
 use idem_mysql::mysql_async::{Conn, Opts};
 use idem_mysql::{Builder, MySqlStore};
+
+use tokio::sync::Mutex;
 
 use crate::place::Place;
 
@@ -176,14 +179,66 @@ pub(crate) const INSERT_BY_HAND: &str = "INSERT INTO idem_records
     VALUES ('global', 'k', 'test', REPEAT('f', 32), 1, 1, REPEAT('t', 16), 1, 1, 1, 1, 1, '[]')";
 
 impl Fixture {
-    /// How many statements on this database wait for a lock.
+    /// The connections to this database that wait for a lock, as a query of their numbers. MySQL's `information_schema`
+    /// shows statements beside them, and fails on binary parameters of others; MariaDB has no other place to look.
+    fn waiters(&self) -> &'static str {
+        match self.kind {
+            Kind::MySql => {
+                "SELECT DISTINCT p.processlist_id AS id FROM performance_schema.data_lock_waits w
+                   JOIN performance_schema.threads p ON p.thread_id = w.requesting_thread_id
+                  WHERE p.processlist_db = DATABASE()"
+            }
+            _ => {
+                "SELECT p.id FROM information_schema.innodb_trx t
+                   JOIN information_schema.processlist p ON p.id = t.trx_mysql_thread_id
+                  WHERE t.trx_state = 'LOCK WAIT' AND p.db = DATABASE()"
+            }
+        }
+    }
+
+    /// How many connections to this database are in a transaction.
+    pub(crate) async fn in_transaction(&self) -> i64 {
+        let query = match self.kind {
+            Kind::MySql => {
+                "SELECT COUNT(*) FROM performance_schema.events_transactions_current t
+                   JOIN performance_schema.threads p ON p.thread_id = t.thread_id
+                  WHERE t.state = 'ACTIVE' AND p.processlist_db = DATABASE() AND p.processlist_id <> CONNECTION_ID()"
+            }
+            _ => {
+                "SELECT COUNT(*) FROM information_schema.innodb_trx t
+                   JOIN information_schema.processlist p ON p.id = t.trx_mysql_thread_id
+                  WHERE p.db = DATABASE() AND p.id <> CONNECTION_ID()"
+            }
+        };
+        self.look(query).await
+    }
+
+    /// Reads what a server tells of its transactions. MariaDB refreshes that only when nobody read it for a tenth of a
+    /// second, so whoever asks all the time sees an old answer for ever: one trial at a time asks, with a pause before.
+    async fn look(&self, query: impl AsRef<str>) -> i64 {
+        static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
+        if self.kind == Kind::MySql {
+            return self.number(query).await;
+        }
+        let _alone = ONE_AT_A_TIME.lock().await;
+        tokio::time::sleep(Duration::from_millis(120)).await;
+        self.number(query).await
+    }
+
+    /// The number of the one connection that waits for a lock, once there is one.
+    pub(crate) async fn waiter(&self) -> i64 {
+        loop {
+            self.until_waiting(1).await;
+            let id = self.look(format!("SELECT COALESCE(MAX(id), 0) FROM ({}) w", self.waiters())).await;
+            if id > 0 {
+                return id;
+            }
+        }
+    }
+
+    /// How many connections wait for a lock.
     pub(crate) async fn waiting(&self) -> i64 {
-        self.number(
-            "SELECT COUNT(*) FROM information_schema.innodb_trx t
-               JOIN information_schema.processlist p ON p.id = t.trx_mysql_thread_id
-              WHERE t.trx_state = 'LOCK WAIT' AND p.db = DATABASE()",
-        )
-        .await
+        self.look(format!("SELECT COUNT(*) FROM ({}) w", self.waiters())).await
     }
 
     pub(crate) async fn until_waiting(&self, statements: i64) {
@@ -195,7 +250,7 @@ impl Fixture {
     /// The same store, but patient: what waits for a lock waits for whoever arranged it.
     pub(crate) async fn patient(&self) -> Fixture {
         self.with(|builder| {
-            builder.on_connect("SET SESSION innodb_lock_wait_timeout = 50").deadline(std::time::Duration::from_secs(60))
+            builder.on_connect("SET SESSION innodb_lock_wait_timeout = 50").deadline(Duration::from_secs(60))
         })
         .await
     }

@@ -16,6 +16,7 @@ mod opening;
 mod place;
 mod racing;
 mod settings;
+mod statements;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -41,6 +42,7 @@ const ALL: &[(&str, &[Run])] = &[
     ("equivalence", equivalence::TRIALS),
     ("opening", opening::TRIALS),
     ("settings", settings::TRIALS),
+    ("statements", statements::TRIALS),
     ("locking", locking::TRIALS),
     ("racing", racing::TRIALS),
     ("cancelling", cancelling::TRIALS),

@@ -51,7 +51,9 @@ async fn one_grant_a_key(fixture: &Fixture, isolation: &str) {
             for step in 0..KEYS {
                 // Half of them go through the keys from the other end.
                 let key = if task % 2 == 0 { step } else { KEYS - 1 - step };
-                match fixture.store.claim(&claim(&format!("k{key}"))).await.expect("no error comes out") {
+                // Longer than the slowest machine takes: a lease that lapses would rightly be taken over.
+                let asked = claiming(&format!("k{key}")).lease(secs(3_600)).build().expect("valid");
+                match fixture.store.claim(&asked).await.expect("no error comes out") {
                     Claimed::Acquired(_) => granted.push(key),
                     Claimed::InFlight { .. } => {}
                     other => panic!("{other:?}"),

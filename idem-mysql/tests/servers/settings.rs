@@ -128,12 +128,10 @@ async fn f7_a_response_that_no_packet_holds_is_refused_before_it_is_sent(fixture
     small.store.renew(&renew).await.expect("renewed");
     let of_size = |bytes: usize| Recorded::from(Response::new(200).with_body(Bytes::from(vec![b'x'; bytes])));
     let end = |bytes| Complete::new(grant.lease.clone(), idem_core::End::Succeeded(of_size(bytes)));
-    let session = "SELECT id FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()
-                    ORDER BY id DESC LIMIT 1";
-    let before = fixture.number(session).await;
+    let before = small.get(&identity("k")).await;
     let error = small.store.complete(&end(limit + 1)).await.expect_err("refused");
     assert_eq!((error.kind(), error.is_retryable()), (ErrorKind::TooLarge, false));
-    assert_eq!(fixture.number(session).await, before, "and the connection is still the same");
+    assert_eq!(small.get(&identity("k")).await, before);
     assert_eq!(small.store.complete(&end(limit)).await.ok(), Some(Completed::Stored));
     let Claimed::Replay(replay) = small.claim(&claim("k")).await else { panic!("not replayed") };
     assert_eq!(replay.recorded, of_size(limit));
