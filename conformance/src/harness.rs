@@ -1,5 +1,6 @@
 //! What somebody writes to have a store certified: three methods, and a hook for each thing that only they can reach.
 
+mod absent;
 mod declaration;
 mod hook;
 mod how;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use idem_core::{Identity, Record, Span, Store};
 
+pub use absent::Absent;
 pub use declaration::{Declaration, Isolation, LEAST_RESPONSE_LIMIT};
 pub use hook::{Aged, Hook, HookError, Hooked, Obstacle, Setting, unsupported};
 pub use how::{How, OpenError, Reach, Role, Schema};
@@ -85,6 +87,20 @@ pub trait Harness: Send + Sync + 'static {
     /// What the store promises beyond the core, and its limits. What is not declared is denied, and a denial is probed.
     /// Contacts no server.
     fn declare(&self) -> Declaration;
+
+    /// What the store cannot do without, such as a server, when it is known to be missing. Called to *list* trials, so it
+    /// starts nothing and contacts no server.
+    fn absent(&self) -> Option<Absent> {
+        None
+    }
+
+    /// Makes sure that what the store cannot do without is there, and starts it the first time. Called before each trial.
+    ///
+    /// # Errors
+    /// [`Absent`]: no rule is run, for this reason.
+    async fn prepare(&self) -> Result<(), Absent> {
+        self.absent().map_or(Ok(()), Err)
+    }
 
     /// Opens a handle on the records of this namespace, and creates what it needs the first time.
     ///

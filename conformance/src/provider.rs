@@ -28,6 +28,7 @@ mod url;
 
 mod backend;
 mod host;
+mod offer;
 mod start;
 mod watchdog;
 
@@ -39,9 +40,10 @@ pub use command::{ServersArgs, servers};
 pub use endpoint::Endpoint;
 pub use host::shutdown;
 pub use kind::Kind;
+pub use offer::{Offer, offers};
 pub use outcome::{NotRun, Origin, Try, Way};
 pub use policy::{Policy, PolicyError};
 pub use server::Server;
 pub use servers::Servers;
 pub use spec::{ContainerSpec, LocalSpec, ServerSpec, Step};
-pub use start::{available, start};
+pub use start::{available, start, take};

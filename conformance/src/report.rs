@@ -17,7 +17,7 @@ pub use environment::Environment;
 pub use tally::Tally;
 pub use verdict::{ProfileVerdict, Verdict, overall, verdicts};
 
-use crate::harness::{Declaration, Hook, Implementation, Setting};
+use crate::harness::{Absent, Declaration, Hook, Implementation, Setting};
 use crate::runner::Settings;
 use crate::{Profile, Rule, rules};
 
@@ -78,6 +78,8 @@ pub struct Report {
     denied: BTreeMap<Profile, Option<String>>,
     /// How many rules ended how.
     pub counts: Tally,
+    #[serde(skip)]
+    absent: Option<Absent>,
     not_tested: Vec<String>,
     reproduce: String,
     rules: Vec<RuleLine>,
@@ -127,6 +129,7 @@ pub(crate) struct Found {
     pub(crate) durability: Vec<Setting>,
     pub(crate) gaps: BTreeMap<Hook, Vec<&'static str>>,
     pub(crate) read_through_the_store: Vec<String>,
+    pub(crate) absent: Option<Absent>,
     pub(crate) results: Vec<RuleResult>,
     pub(crate) started_at: SystemTime,
     pub(crate) took: Duration,
@@ -183,6 +186,7 @@ impl Report {
             profiles,
             denied: denied.collect(),
             counts,
+            absent: found.absent,
             not_tested: not_tested(&results),
             reproduce: reproduce(None),
             rules: results.iter().map(|result| RuleLine::of(result, reproduce(Some(result.rule.id)))).collect(),
@@ -207,6 +211,13 @@ impl Report {
         let path = folder.join(format!("{}.json", self.implementation.name));
         std::fs::write(&path, self.to_json()? + "\n")?;
         Ok(path)
+    }
+
+    /// Was there nothing to run a rule on, such as a server, which nobody required? Then that no rule was executed is no
+    /// failure.
+    #[must_use]
+    pub fn is_excused(&self) -> bool {
+        self.absent.as_ref().is_some_and(|absent| !absent.required)
     }
 
     /// Name of the backend.
@@ -236,6 +247,9 @@ impl Report {
         let mut text = format!("{}: {}\n", self.name(), self.counts);
         for profile in &self.profiles {
             text += &format!("  {profile}\n");
+        }
+        if let Some(Absent { reason, .. }) = &self.absent {
+            text += &format!("  nothing to run it on: {reason}\n");
         }
         for (hook, rules) in &self.gaps {
             text += &format!("  gap: no `{hook}`: {} not run\n", rules.join(", "));

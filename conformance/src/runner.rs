@@ -18,7 +18,7 @@ pub use libtest::{main, main_all};
 pub use settings::{Settings, Tier};
 
 use crate::Profile;
-use crate::harness::{Harness, Hook, HookError, Setting};
+use crate::harness::{Absent, Harness, Hook, HookError, Setting};
 use crate::probe::{self, Denial};
 use crate::report::{Found, Report, RuleResult, Status};
 use crate::rules::{Check, Rule, catalogue};
@@ -39,6 +39,7 @@ pub struct Run {
     denials: BTreeMap<Profile, OnceCell<Denial>>,
     gaps: Mutex<BTreeMap<Hook, BTreeSet<&'static str>>>,
     read_through_the_store: Mutex<BTreeSet<String>>,
+    absent: Mutex<Option<Absent>>,
     started_at: SystemTime,
     began: Instant,
 }
@@ -54,6 +55,7 @@ impl Run {
             denials: Profile::ALL.into_iter().map(|profile| (profile, OnceCell::new())).collect(),
             gaps: Mutex::default(),
             read_through_the_store: Mutex::default(),
+            absent: Mutex::default(),
             started_at: SystemTime::now(),
             began: Instant::now(),
         }
@@ -103,15 +105,20 @@ impl Run {
         let order: BTreeMap<_, _> = catalogue().iter().enumerate().map(|(place, rule)| (rule.id, place)).collect();
         results.sort_by_key(|result| order.get(result.rule.id).copied());
         let gaps = lock(&self.gaps).clone();
+        let absent = lock(&self.absent).clone();
         Report::of(Found {
             implementation: self.harness.identity(),
             declaration: self.harness.declare(),
             settings: self.settings,
-            durability: match self.harness.durability().await {
-                Ok(settings) => settings,
-                Err(HookError::Unsupported) => vec![Setting::new("not read", "the harness has no `durability`")],
-                Err(HookError::Failed(what)) => vec![Setting::new("not read", what)],
+            durability: match (&absent, self.harness.durability().await) {
+                (Some(absent), _) => vec![Setting::new("not read", &absent.reason)],
+                (None, Ok(settings)) => settings,
+                (None, Err(HookError::Unsupported)) => {
+                    vec![Setting::new("not read", "the harness has no `durability`")]
+                }
+                (None, Err(HookError::Failed(what))) => vec![Setting::new("not read", what)],
             },
+            absent,
             read_through_the_store: lock(&self.read_through_the_store).iter().cloned().collect(),
             gaps: gaps.into_iter().map(|(hook, rules)| (hook, rules.into_iter().collect())).collect(),
             results,
@@ -144,12 +151,22 @@ impl Run {
         probed.await.clone()
     }
 
+    /// There is something to run trials on.
+    async fn present(&self) -> Outcome {
+        let Err(absent) = self.harness.prepare().await else { return Ok(()) };
+        let Absent { reason, required } = absent.clone();
+        *lock(&self.absent) = Some(absent);
+        Err(if required { Stop::Error(reason) } else { Stop::NotRun(reason) })
+    }
+
     /// Runs something in a trial of its own, as a task of its own, so that a panic ends this trial alone.
     async fn in_trial<T: Send + 'static>(
         &self,
         name: &str,
         work: impl FnOnce(Arc<Trial>) -> futures::future::BoxFuture<'static, Result<T, Stop>>,
     ) -> Result<T, Stop> {
+        // Before the trial begins to count its time.
+        self.present().await?;
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let Settings { seed, nonce, .. } = self.settings;
         let trial = Arc::new(Trial::new(Arc::clone(&self.harness), name, seed, nonce, number));

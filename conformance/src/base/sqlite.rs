@@ -133,9 +133,6 @@ impl Harness for Sqlite {
 impl Sqlite {
     async fn change(&self, namespace: &Namespace, sql: &'static str) -> Result<(), OpenError> {
         let changed = self.files.with(namespace, move |connection| connection.execute_batch(sql)).await;
-        changed.map_err(|error| match error {
-            HookError::Failed(what) => OpenError::Environment(what),
-            HookError::Unsupported => OpenError::environment("the file cannot be changed"),
-        })
+        changed.map_err(OpenError::from)
     }
 }

@@ -39,15 +39,13 @@ pub(crate) struct Certify {
 
 impl Certify {
     pub(crate) fn run(self) -> Ended {
-        let harness = match base::find(&self.backend, self.url.as_deref()) {
+        let harness = match block_on(base::find(&self.backend, self.url.as_deref()))? {
             Ok(harness) => harness,
             Err(Missing::Feature(feature)) => return features::run_with(feature),
+            Err(Missing::Refused(why)) => return Err(why),
             Err(Missing::Unknown) => {
-                return Err(format!(
-                    "there is no harness for `{}`, only for: {}",
-                    self.backend,
-                    base::NAMES.join(", ")
-                ));
+                let names: Vec<_> = base::ALL.iter().map(|base| base.name).collect();
+                return Err(format!("there is no harness for `{}`, only for: {}", self.backend, names.join(", ")));
             }
         };
         if let Some(unknown) = self.only.iter().find(|id| rules::find(id).is_none()) {
@@ -61,7 +59,10 @@ impl Certify {
         eprintln!("certifying {} with seed {}", self.backend, settings.seed);
         let selected = |rule: &rules::Rule| self.only.is_empty() || self.only.iter().any(|id| id == rule.id);
         let report = block_on(run.report(selected, progress))?;
+        drop(run);
+        let ended = block_on(base::end())?;
         self.tell(&report)?;
+        ended?;
         Ok(self.ending(&report))
     }
 

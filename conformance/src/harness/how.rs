@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use idem_core::machine::Rules;
 
+use super::HookError;
+
 /// How a handle is to be opened.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -156,6 +158,15 @@ impl fmt::Display for OpenError {
 }
 
 impl std::error::Error for OpenError {}
+
+impl From<HookError> for OpenError {
+    fn from(error: HookError) -> OpenError {
+        match error {
+            HookError::Unsupported => OpenError::Unsupported("the harness cannot reach what it takes".into()),
+            HookError::Failed(what) => OpenError::Environment(what),
+        }
+    }
+}
 
 impl From<idem_core::Error> for OpenError {
     fn from(error: idem_core::Error) -> OpenError {

@@ -10,8 +10,8 @@ use super::twist::Twisted;
 use super::{Kind, Landed, Logic, Mutant};
 use crate::base::{InMemory, Sharing};
 use crate::harness::{
-    Aged, CacheSays, Declaration, Guard, Harness, Hooked, How, Implementation, Namespace, Obstacle, OpenError, Script,
-    Scripted, Server, Setting,
+    Absent, Aged, CacheSays, Declaration, Guard, Harness, Hooked, How, Implementation, Namespace, Obstacle, OpenError,
+    Script, Scripted, Server, Setting,
 };
 use crate::report::{RuleResult, Status};
 use crate::runner::{Run, Settings};
@@ -108,6 +108,14 @@ impl Harness for Mutated {
 
     fn declare(&self) -> Declaration {
         self.good.declare()
+    }
+
+    fn absent(&self) -> Option<Absent> {
+        self.good.absent()
+    }
+
+    async fn prepare(&self) -> Result<(), Absent> {
+        self.good.prepare().await
     }
 
     async fn open(&self, namespace: &Namespace, how: &How) -> Result<(Guard, Arc<dyn Store>), OpenError> {

@@ -9,7 +9,8 @@ use idem_core::{Identity, Record, Span, Store};
 use super::{Kind, Landed, Mutant};
 use crate::Profile;
 use crate::harness::{
-    Aged, Declaration, Guard, Harness, Hooked, How, Implementation, LEAST_RESPONSE_LIMIT, Namespace, OpenError, Role,
+    Absent, Aged, Declaration, Guard, Harness, Hooked, How, Implementation, LEAST_RESPONSE_LIMIT, Namespace, OpenError,
+    Role,
 };
 
 pub(super) const MUTANTS: &[Mutant] = &[
@@ -162,6 +163,10 @@ impl Harness for Liar {
             _ => {}
         }
         declaration
+    }
+
+    async fn prepare(&self) -> Result<(), Absent> {
+        self.good.prepare().await
     }
 
     async fn open(&self, namespace: &Namespace, how: &How) -> Result<(Guard, Arc<dyn Store>), OpenError> {

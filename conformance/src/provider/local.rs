@@ -41,21 +41,21 @@ struct Running {
     frozen: bool,
 }
 
-/// Is the program there, and somebody to run it as?
-pub(super) async fn available(kind: Kind) -> Result<PathBuf, String> {
+/// Is the program there, and somebody to run it as? The program, and what it says of its version.
+pub(super) async fn available(kind: Kind) -> Result<(PathBuf, String), String> {
     if !cfg!(target_os = "linux") {
         return Err("server programs are controlled through /proc, which this system has not".to_owned());
     }
     let spec = &kind.spec().local;
-    let program = program::find(spec).await?;
+    let found = program::find(spec).await?;
     Account::choose(spec.user)?;
-    Ok(program)
+    Ok(found)
 }
 
 impl Local {
     /// Makes the folder with the data; starts nothing yet.
     pub(super) async fn prepare(kind: Kind, secrets: &Secrets) -> Result<(Local, String), String> {
-        let program = available(kind).await?;
+        let (program, _) = available(kind).await?;
         let spec = &kind.spec().local;
         let account = Account::choose(spec.user)?;
         let folder = Folder::make(kind, &account)?;

@@ -52,6 +52,37 @@ pub async fn available(kind: Kind, way: Way) -> Result<(), String> {
     .await
 }
 
+/// Takes the server of this kind that the URL names, whatever the variables say. It is somebody else's: nothing ends it.
+///
+/// # Errors
+/// [`NotRun`] when it does not answer, or is another kind of server.
+pub async fn take(kind: Kind, url: &str) -> Result<Server, NotRun> {
+    let url = url.to_owned();
+    let taken = host::run(async move {
+        let reason = |reason| format!("the URL: {reason}");
+        if !client::compiled(kind) {
+            return Err(client::missing(kind));
+        }
+        let (given, what) = Given::at(kind, &url).await.map_err(reason)?;
+        taken(kind, given, what).await.map_err(reason)
+    });
+    let not_run = |reason| NotRun {
+        kind,
+        tries: vec![Try { way: Way::Url, reason }],
+        remedy: "give the URL of a server that runs, or none".to_owned(),
+        required: true,
+    };
+    let got = taken.await.map_err(not_run)?;
+    let origin = Origin { way: Way::Url, what: got.what, tries: Vec::new() };
+    Ok(Server::new(kind, origin, got.secrets, got.backend, got.endpoint, got.facts))
+}
+
+async fn taken(kind: Kind, given: Given, what: String) -> Result<Got, String> {
+    let endpoint = given.endpoint().await?;
+    let facts = client::facts(kind, &endpoint).await?;
+    Ok(Got { backend: Arc::new(given), secrets: None, what, endpoint, facts })
+}
+
 async fn start_here(kind: Kind, policy: Policy) -> Result<Server, NotRun> {
     let mut tries = Vec::new();
     for way in Way::ALL {
@@ -86,12 +117,10 @@ async fn get(kind: Kind, way: Way) -> Result<Got, String> {
     let (backend, what, first): (Arc<dyn Backend>, String, _) = match way {
         Way::Url => {
             let (given, what) = Given::find(kind).await?;
-            let endpoint = given.endpoint().await?;
-            let facts = client::facts(kind, &endpoint).await?;
-            return Ok(Got { backend: Arc::new(given), secrets: None, what, endpoint, facts });
+            return taken(kind, given, what).await;
         }
         Way::Container => {
-            let (container, what) = Container::start(kind, &secrets).await?;
+            let (container, what) = contain(kind, &secrets).await?;
             let backend: Arc<dyn Backend> = Arc::new(container);
             let first = ready(kind, &*backend, &secrets).await.map_err(ControlError::from);
             (backend, what, first)
@@ -111,6 +140,19 @@ async fn get(kind: Kind, way: Way) -> Result<Got, String> {
             Err(reason)
         }
     }
+}
+
+/// Makes and starts a container. The daemon chooses a port that may be gone when it binds it.
+async fn contain(kind: Kind, secrets: &Secrets) -> Result<(Container, String), String> {
+    let mut last = Container::start(kind, secrets).await;
+    for _ in 1..PORTS {
+        match &last {
+            Err(reason) if reason.contains("address already in use") => {}
+            _ => break,
+        }
+        last = Container::start(kind, secrets).await;
+    }
+    last
 }
 
 /// Starts one that is down, and waits until it answers.
@@ -217,7 +259,7 @@ impl Secrets {
     }
 }
 
-fn remedy(kind: Kind, policy: &Policy) -> String {
+pub(super) fn remedy(kind: Kind, policy: &Policy) -> String {
     let spec = kind.spec();
     if !client::compiled(kind) {
         return format!("build with `--features {}`", spec.feature);
@@ -228,7 +270,7 @@ fn remedy(kind: Kind, policy: &Policy) -> String {
         Way::Local => format!("install {}", spec.local.package),
     });
     let mut text = ways.collect::<Vec<_>>().join(", or ");
-    if policy.ways.len() < Way::ALL.len() {
+    if policy.ways.len() < Way::ALL.len() && std::env::var_os("IDEM_PROVIDER").is_some() {
         text.push_str("; IDEM_PROVIDER keeps the other ways from being tried");
     }
     text

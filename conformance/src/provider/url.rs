@@ -10,19 +10,24 @@ pub(super) struct Given {
 }
 
 impl Given {
-    /// Takes the server that the variable names, when it is one server, of the right kind.
+    /// Takes the server that the variable names.
     pub(super) async fn find(kind: Kind) -> Result<(Given, String), String> {
         let variable = kind.spec().url_variable;
         let text = std::env::var(variable).map_err(|_| format!("{variable} is not set"))?;
-        let endpoint = Endpoint::parse(&text).map_err(|reason| format!("{variable}: {reason}"))?;
+        Given::at(kind, &text).await.map_err(|reason| format!("{variable}: {reason}"))
+    }
+
+    /// Takes the server that this URL names, when it is one server, of the right kind.
+    pub(super) async fn at(kind: Kind, url: &str) -> Result<(Given, String), String> {
+        let endpoint = Endpoint::parse(url)?;
         let first = client::facts(kind, &endpoint).await.map_err(|reason| format!("{endpoint}: {reason}"))?;
         let second = client::facts(kind, &endpoint).await.map_err(|reason| format!("{endpoint}: {reason}"))?;
         if first.kind != kind {
-            return Err(format!("{variable}: {endpoint} is {} {}, not {kind}", first.kind, first.version));
+            return Err(format!("{endpoint} is {} {}, not {kind}", first.kind, first.version));
         }
         // Behind an address that spreads connections, what one of them wrote another would not find.
         if first.identity != second.identity {
-            return Err(format!("{variable}: two connections to {endpoint} reached two servers"));
+            return Err(format!("two connections to {endpoint} reached two servers"));
         }
         let what = endpoint.to_string();
         Ok((Given { endpoint }, what))

@@ -9,7 +9,7 @@ use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use tokio::runtime::Runtime;
 
 use super::{Run, Settings, not_selected};
-use crate::harness::Harness;
+use crate::harness::{Absent, Harness};
 use crate::report::{RuleResult, Status};
 use crate::rules::{Check, Rule, catalogue};
 
@@ -24,8 +24,8 @@ pub fn main(harness: impl Harness) -> ExitCode {
 /// The same for several backends.
 ///
 /// Trials are named `backend::RULE-ID::slug`. `--seed N` or `IDEM_SEED=N` replays a seed; with `IDEM_REPORT=DIR` a
-/// complete run writes its reports there. Listing opens no store. A run without a filter fails when a backend executed
-/// no rule. A trial that did not run is shown as ignored, with its reason.
+/// complete run writes its reports there. Listing opens no store and starts no server. A run without a filter fails when a
+/// backend executed no rule, unless what it runs on is missing and nobody requires it. A trial that did not run is shown as ignored, with its reason.
 #[must_use]
 pub fn main_all(harnesses: Vec<Arc<dyn Harness>>) -> ExitCode {
     let (arguments, settings) = match arguments(std::env::args().collect()) {
@@ -49,6 +49,11 @@ pub fn main_all(harnesses: Vec<Arc<dyn Harness>>) -> ExitCode {
     let backends: Vec<_> = harnesses.into_iter().map(|harness| Backend::new(harness, settings)).collect();
     if !arguments.list {
         eprintln!("conformance: seed {} (IDEM_SEED={} replays it)", settings.seed, settings.seed);
+        for backend in &backends {
+            if let Some(absent) = &backend.absent {
+                eprintln!("not run: {}: {}", backend.name, absent.reason);
+            }
+        }
     }
     let trials = backends.iter().flat_map(|backend| backend.trials(&runtime)).collect();
     let conclusion = libtest_mimic::run(&arguments, trials);
@@ -87,13 +92,15 @@ fn arguments(given: Vec<String>) -> Result<(Arguments, Settings), String> {
 
 struct Backend {
     name: String,
+    absent: Option<Absent>,
     run: Arc<Run>,
     results: Arc<Mutex<Vec<RuleResult>>>,
 }
 
 impl Backend {
     fn new(harness: Arc<dyn Harness>, settings: Settings) -> Backend {
-        Backend { name: harness.identity().name, run: Arc::new(Run::new(harness, settings)), results: Arc::default() }
+        let (name, absent) = (harness.identity().name, harness.absent());
+        Backend { name, absent, run: Arc::new(Run::new(harness, settings)), results: Arc::default() }
     }
 
     fn trials(&self, runtime: &Arc<Runtime>) -> Vec<Trial> {
@@ -108,8 +115,10 @@ impl Backend {
             completion(&result)
         };
         let name = format!("{}::{}::{}", self.name, rule.id, rule.slug);
-        // What cannot run yet is ignored from the start: nextest counts what is ignored only at run time as passed.
-        Trial::ignorable_test(name, check).with_ignored_flag(!matches!(rule.check, Check::Run(_)))
+        // What cannot run is ignored from the start: nextest counts what is ignored only at run time as passed. What is
+        // required and missing runs, to fail.
+        let excused = self.absent.as_ref().is_some_and(|absent| !absent.required);
+        Trial::ignorable_test(name, check).with_ignored_flag(excused || !matches!(rule.check, Check::Run(_)))
     }
 
     /// Reports on a complete run. Says whether it is sound: something was executed, and every rule is accounted for.
@@ -119,8 +128,8 @@ impl Backend {
         for rule in catalogue().into_iter().filter(|rule| !seen.contains(rule.id)) {
             // Only the reason is asked for: there is nothing to execute.
             let result = match rule.check {
-                Check::Run(_) => not_selected(rule),
-                Check::Later(_) | Check::Never(_) => self.run.rule(&rule).await,
+                Check::Run(_) if self.absent.is_none() => not_selected(rule),
+                _ => self.run.rule(&rule).await,
             };
             results.push(result);
         }
@@ -135,10 +144,11 @@ impl Backend {
                 }
             }
         }
-        if report.counts.is_empty() {
+        let executed = !report.counts.is_empty() || report.is_excused();
+        if !executed {
             eprintln!("{}: no rule was executed: that is a failure", self.name);
         }
-        !report.counts.is_empty() && report.counts.problem().is_none()
+        executed && report.counts.problem().is_none()
     }
 }
 

@@ -1,10 +1,11 @@
 //! Scripts of joined transactions, as closures on the store's writer.
 
-use idem_core::{Completed, End, Error, ErrorKind, Final, Replay};
+use idem_core::{Completed, Error, ErrorKind};
 use idem_sqlite::rusqlite::{self, Transaction};
 use idem_sqlite::{Once, SqliteStore, TransactionError};
 
 use super::rows;
+use crate::base::script::replay;
 use crate::harness::{Entry, Finish, HookError, Hooked, Paused, Script, Scripted};
 
 /// Why a script's closure ended with an error.
@@ -61,14 +62,6 @@ pub(super) async fn play(store: &SqliteStore, script: Script) -> Hooked<Scripted
                 Err(error) => ended(error, finish),
             }
         }
-    }
-}
-
-fn replay(end: End) -> Hooked<Replay> {
-    match end {
-        End::Succeeded(recorded) => Ok(Replay { end: Final::Succeeded, recorded }),
-        End::Failed(recorded) => Ok(Replay { end: Final::Failed, recorded }),
-        End::Unknown(_) => Err(HookError::failed("`once` ends as succeeded or failed")),
     }
 }
 

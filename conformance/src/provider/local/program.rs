@@ -5,14 +5,14 @@ use tokio::process::Command;
 
 use crate::provider::LocalSpec;
 
-/// The first program of the specification that is there and says that it is the right product.
-pub(super) async fn find(spec: &LocalSpec) -> Result<PathBuf, String> {
+/// The first program of the specification that is there and says that it is the right product, and what it says.
+pub(super) async fn find(spec: &LocalSpec) -> Result<(PathBuf, String), String> {
     let mut others = Vec::new();
     for name in spec.programs {
         for path in candidates(name, spec.folders) {
             let said = version(&path).await?;
             if said.contains(spec.says) && !said.contains(spec.says_not) {
-                return Ok(path);
+                return Ok((path, said));
             }
             others.push(format!("{} is {}", path.display(), said.trim()));
         }

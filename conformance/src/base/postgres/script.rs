@@ -1,0 +1,112 @@
+//! Scripts of joined transactions, on a pool of the application's.
+
+use idem_core::{Claim, Complete, Completed, End, Lease};
+use idem_postgres::sqlx::postgres::{PgConnection, PgPool};
+use idem_postgres::sqlx::{self, Executor as _};
+use idem_postgres::{Once, PostgresStore};
+
+use super::rows;
+use crate::base::script::replay;
+use crate::harness::{Entry, Finish, HookError, Hooked, Paused, Script, Scripted};
+
+/// The server ends the session as it would end that of a client that is gone.
+const VANISH: &str = "SELECT pg_terminate_backend(pg_backend_pid())";
+
+/// What the caller does between the entry and the finish.
+struct Middle {
+    rows: Vec<String>,
+    pause: Option<Paused>,
+}
+
+impl Middle {
+    async fn run(self, connection: &mut PgConnection) -> sqlx::Result<()> {
+        for row in self.rows {
+            sqlx::query(rows::INSERT_BUSINESS).bind(row).execute(&mut *connection).await?;
+        }
+        if let Some(pause) = self.pause {
+            pause.wait().await;
+        }
+        Ok(())
+    }
+}
+
+/// Plays a script.
+pub(super) async fn play(store: &PostgresStore, pool: &PgPool, script: Script) -> Hooked<Scripted> {
+    let Script { entry, rows, pause, finish, .. } = script;
+    let middle = Middle { rows, pause };
+    match entry {
+        Entry::Settle { lease, end } => settle(store, pool, lease, end, middle, finish).await,
+        Entry::Once { claim, end } => once(store, pool, claim, end, middle, finish).await,
+    }
+}
+
+async fn settle(
+    store: &PostgresStore,
+    pool: &PgPool,
+    lease: Lease,
+    end: End,
+    middle: Middle,
+    finish: Finish,
+) -> Hooked<Scripted> {
+    let mut transaction = pool.begin().await.map_err(HookError::failed)?;
+    let complete = Complete::new(lease, end);
+    if finish == Finish::Commit {
+        middle.run(&mut transaction).await.map_err(HookError::failed)?;
+        return Ok(match store.settle(transaction, &complete).await {
+            Ok(Completed::Stored) => Scripted::Committed,
+            Ok(refused) => Scripted::NotSettled(refused),
+            Err(error) => Scripted::Refused(error),
+        });
+    }
+    // `settle` commits at once, so the end is written by what a caller has who commits himself, and then undone.
+    match store.complete_in(&mut transaction, &complete).await {
+        Ok(Completed::Stored) => {}
+        Ok(refused) => return Ok(Scripted::NotSettled(refused)),
+        Err(error) => return Ok(Scripted::Refused(error)),
+    }
+    middle.run(&mut transaction).await.map_err(HookError::failed)?;
+    match finish {
+        Finish::Crash => vanish(&mut transaction).await?,
+        Finish::Rollback | Finish::Commit => transaction.rollback().await.map_err(HookError::failed)?,
+    }
+    Ok(Scripted::Undone)
+}
+
+async fn once(
+    store: &PostgresStore,
+    pool: &PgPool,
+    claim: Claim,
+    end: End,
+    middle: Middle,
+    finish: Finish,
+) -> Hooked<Scripted> {
+    let replay = replay(end)?;
+    let transaction = pool.begin().await.map_err(HookError::failed)?;
+    let mut first = match store.once(transaction, &claim).await {
+        Ok(Once::First(first)) => first,
+        Ok(Once::Answered(_, mut transaction)) => {
+            // A caller who did nothing wrong goes on with other work of the same transaction.
+            let worked = middle.run(&mut transaction).await.is_ok();
+            let usable = worked && finish == Finish::Commit && transaction.commit().await.is_ok();
+            return Ok(Scripted::NotFirst { usable });
+        }
+        Err(error) => return Ok(Scripted::Refused(error)),
+    };
+    middle.run(&mut first).await.map_err(HookError::failed)?;
+    match finish {
+        Finish::Commit => Ok(match first.commit(replay).await {
+            Ok(_) => Scripted::Committed,
+            Err(error) => Scripted::Refused(error),
+        }),
+        Finish::Rollback => first.rollback().await.map(|()| Scripted::Undone).map_err(HookError::failed),
+        Finish::Crash => vanish(&mut first).await.map(|()| Scripted::Undone),
+    }
+}
+
+/// Leaves without a word: the server ends the session in the middle of the transaction.
+async fn vanish(connection: &mut PgConnection) -> Hooked<()> {
+    match connection.execute(VANISH).await {
+        Err(_) => Ok(()),
+        Ok(_) => Err(HookError::failed("the session goes on after its end")),
+    }
+}
