@@ -1,5 +1,7 @@
 //! Ready-made harnesses. Each is behind a feature, and all are off by default.
 
+#[cfg(feature = "servers")]
+mod apart;
 mod in_memory;
 #[cfg(feature = "memory")]
 mod memory;
@@ -17,6 +19,8 @@ mod script;
 
 use std::sync::Arc;
 
+#[cfg(feature = "servers")]
+use apart::Apart;
 pub use in_memory::{Ageable, InMemory, Sharing};
 #[cfg(feature = "memory")]
 pub use memory::memory;

@@ -10,6 +10,7 @@ mod server;
 
 use std::any::Any;
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -129,6 +130,17 @@ pub trait Harness: Send + Sync + 'static {
 
     /// Cuts, at the server, every connection that works on this namespace.
     async fn kill_connections(&self, _namespace: &Namespace) -> Hooked<()> {
+        unsupported()
+    }
+
+    /// Where the server listens now, so that a proxy can be put before it.
+    async fn address(&self) -> Hooked<SocketAddr> {
+        unsupported()
+    }
+
+    /// The same backend on a server that one trial has to itself until it drops the guard: it is killed and started
+    /// there, and no other trial notices. Its harness has [`server`](Harness::server).
+    async fn apart(&self) -> Hooked<(Guard, Arc<dyn Harness>)> {
         unsupported()
     }
 

@@ -2,6 +2,7 @@
 
 pub mod rules;
 pub mod harness;
+pub mod fault;
 pub mod trial;
 mod suite;
 mod probe;

@@ -71,6 +71,7 @@ pub struct Report {
     durability: Vec<Setting>,
     gaps: BTreeMap<Hook, Vec<&'static str>>,
     read_through_the_store: Vec<String>,
+    round_trips: BTreeMap<&'static str, u64>,
     /// The verdict of all claimed profiles together.
     pub verdict: Verdict,
     /// The verdict of each claimed profile.
@@ -129,6 +130,7 @@ pub(crate) struct Found {
     pub(crate) durability: Vec<Setting>,
     pub(crate) gaps: BTreeMap<Hook, Vec<&'static str>>,
     pub(crate) read_through_the_store: Vec<String>,
+    pub(crate) round_trips: BTreeMap<&'static str, u64>,
     pub(crate) absent: Option<Absent>,
     pub(crate) results: Vec<RuleResult>,
     pub(crate) started_at: SystemTime,
@@ -182,6 +184,7 @@ impl Report {
             durability,
             gaps,
             read_through_the_store: found.read_through_the_store,
+            round_trips: found.round_trips,
             verdict,
             profiles,
             denied: denied.collect(),
@@ -257,6 +260,10 @@ impl Report {
         if !self.read_through_the_store.is_empty() {
             let count = self.read_through_the_store.len();
             text += &format!("  weaker: without `peek`, {count} rules read records through the store itself\n");
+        }
+        if !self.round_trips.is_empty() {
+            let trips: Vec<_> = self.round_trips.iter().map(|(what, trips)| format!("{what} {trips}")).collect();
+            text += &format!("  round trips on a warm connection: {}\n", trips.join(", "));
         }
         if let Some(problem) = self.counts.problem() {
             text += &format!("  the account does not add up: {problem}\n");

@@ -39,6 +39,7 @@ pub struct Run {
     denials: BTreeMap<Profile, OnceCell<Denial>>,
     gaps: Mutex<BTreeMap<Hook, BTreeSet<&'static str>>>,
     read_through_the_store: Mutex<BTreeSet<String>>,
+    round_trips: Mutex<BTreeMap<&'static str, u64>>,
     absent: Mutex<Option<Absent>>,
     started_at: SystemTime,
     began: Instant,
@@ -55,6 +56,7 @@ impl Run {
             denials: Profile::ALL.into_iter().map(|profile| (profile, OnceCell::new())).collect(),
             gaps: Mutex::default(),
             read_through_the_store: Mutex::default(),
+            round_trips: Mutex::default(),
             absent: Mutex::default(),
             started_at: SystemTime::now(),
             began: Instant::now(),
@@ -120,6 +122,7 @@ impl Run {
             },
             absent,
             read_through_the_store: lock(&self.read_through_the_store).iter().cloned().collect(),
+            round_trips: lock(&self.round_trips).clone(),
             gaps: gaps.into_iter().map(|(hook, rules)| (hook, rules.into_iter().collect())).collect(),
             results,
             started_at: self.started_at,
@@ -185,6 +188,7 @@ impl Run {
         if trial.read_through_the_store() {
             lock(&self.read_through_the_store).insert(name.to_owned());
         }
+        lock(&self.round_trips).extend(trial.round_trips());
         trial.close().await;
         match (trial.was_too_slow(), &outcome) {
             (Some(took), Ok(_) | Err(Stop::Fail(_))) => {

@@ -15,6 +15,7 @@ mod time;
 mod iso;
 mod transaction;
 mod errors;
+mod net;
 mod schema;
 mod later;
 mod meta;
@@ -43,7 +44,7 @@ pub(crate) const FAMILIES: &[&[Rule]] = &[
     later::LIN,
     later::DUR,
     later::CRASH,
-    later::NET,
+    net::RULES,
     later::CANCEL,
     later::CACHE,
     schema::RULES,

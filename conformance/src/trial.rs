@@ -1,10 +1,13 @@
 //! One trial: a rule's own namespace, its handles, and the ways to look at a record.
 
+mod apart;
 mod handle;
+mod network;
 mod request;
 mod stage;
 mod stop;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -15,7 +18,9 @@ use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use tokio::sync::Mutex;
 
+pub use apart::Apart;
 pub use handle::Handle;
+pub(crate) use network::{DEADLINE, SLACK};
 pub(crate) use request::built;
 pub use stage::Stage;
 pub(crate) use stage::{minus, plus};
@@ -48,6 +53,7 @@ pub struct Trial {
     read_through_the_store: AtomicBool,
     guards: std::sync::Mutex<Vec<Guard>>,
     others: std::sync::Mutex<Vec<Namespace>>,
+    round_trips: std::sync::Mutex<BTreeMap<&'static str, u64>>,
     aged: AtomicBool,
     began: Instant,
 }
@@ -70,6 +76,7 @@ impl Trial {
             read_through_the_store: AtomicBool::new(false),
             guards: std::sync::Mutex::new(Vec::new()),
             others: std::sync::Mutex::new(Vec::new()),
+            round_trips: std::sync::Mutex::default(),
             aged: AtomicBool::new(false),
             began: Instant::now(),
         }
@@ -357,6 +364,11 @@ impl Trial {
     /// Did the first handle itself show what it had written, because there was no other way to see it?
     pub(crate) fn read_through_the_store(&self) -> bool {
         self.read_through_the_store.load(Ordering::Relaxed)
+    }
+
+    /// What was noted of round trips.
+    pub(crate) fn round_trips(&self) -> BTreeMap<&'static str, u64> {
+        lock(&self.round_trips).clone()
     }
 
     /// Did this trial move time, and took so long itself that time has moved, too?

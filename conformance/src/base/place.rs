@@ -1,6 +1,7 @@
 //! A server that all trials of a run share.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 
 use async_trait::async_trait;
 use tokio::sync::OnceCell;
@@ -112,6 +113,28 @@ impl Place {
     pub(super) fn control(&self) -> Option<&dyn Control> {
         let server = self.server.get()?.as_ref().ok()?;
         (server.origin().way != Way::Url).then_some(self)
+    }
+
+    /// A place like this one, with a server of its own, which may be killed. None where the server is somebody else's.
+    pub(super) async fn another(&self) -> Hooked<Option<Place>> {
+        let server = self.hooked().await?;
+        let way = server.origin().way;
+        // The very way that this place has gone, so that it is the same release.
+        let policy = match &self.source {
+            Source::Ways(policy) if way != Way::Url => policy.clone().only(way),
+            _ => return Ok(None),
+        };
+        Ok(Some(Place::new(self.kind, &self.name, Source::Ways(policy))))
+    }
+
+    /// Where the server listens now.
+    pub(super) async fn address(&self) -> Hooked<SocketAddr> {
+        let endpoint = self.hooked().await?.endpoint();
+        let (Some(host), Some(port)) = (endpoint.host(), endpoint.port()) else { return Err(HookError::Unsupported) };
+        // Names in brackets are addresses already, and resolve to themselves without them.
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let mut found = tokio::net::lookup_host((host, port)).await.map_err(HookError::failed)?;
+        found.next().ok_or_else(|| HookError::failed("the server's name has no address"))
     }
 
     /// What the server is, where it came from, and the settings that durability rests on, read from it now.

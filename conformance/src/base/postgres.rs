@@ -13,7 +13,7 @@ use idem_core::{ErrorKind, Identity, Record, Span, Store};
 use idem_postgres::sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use idem_postgres::{Builder, PostgresStore, sqlx};
 
-use super::Place;
+use super::{Apart, Place};
 use crate::Profile;
 use crate::harness::{
     Absent, Aged, Declaration, Guard, Harness, HookError, Hooked, How, Implementation, Isolation, Namespace, Obstacle,
@@ -26,13 +26,14 @@ use hands::Hands;
 pub struct Postgres {
     place: Place,
     hands: Hands,
+    apart: Apart<Postgres>,
 }
 
 impl Postgres {
     /// Works on the server of this place.
     #[must_use]
     pub fn new(place: Place) -> Postgres {
-        Postgres { place, hands: Hands::default() }
+        Postgres { place, hands: Hands::default(), apart: Apart::default() }
     }
 
     /// How a client of this namespace reaches the server.
@@ -149,6 +150,15 @@ impl Harness for Postgres {
         rows::kill_connections(&pool, namespace).await
     }
 
+    async fn address(&self) -> Hooked<SocketAddr> {
+        self.place.address().await
+    }
+
+    async fn apart(&self) -> Hooked<(Guard, Arc<dyn Harness>)> {
+        let (guard, apart) = self.apart.take(&self.place, Postgres::new).await?;
+        Ok((guard, apart))
+    }
+
     fn server(&self) -> Option<&dyn Server> {
         self.place.control()
     }
@@ -165,7 +175,8 @@ impl Harness for Postgres {
 
     async fn transaction(&self, namespace: &Namespace, script: Script) -> Hooked<Scripted> {
         self.change(namespace, rows::lay).await?;
-        let builder = self.builder(namespace, &How::usual(), None).await?;
+        let (_guard, by) = way_in(script.reach).map_err(HookError::failed)?;
+        let builder = self.builder(namespace, &How::usual(), by).await?;
         let store = builder.open().await.map_err(HookError::failed)?;
         let isolation = match script.isolation {
             None | Some(Isolation::ReadCommitted) => "read committed",
@@ -173,7 +184,7 @@ impl Harness for Postgres {
             Some(Isolation::Serializable) => "serializable",
         };
         // As an application has it that knows what `once` needs.
-        let options = self.options(namespace, None).await?.options([
+        let options = self.options(namespace, by).await?.options([
             ("search_path", namespace.as_str()),
             ("default_transaction_isolation", isolation),
             ("lock_timeout", "10s"),

@@ -42,6 +42,10 @@ pub enum Hook {
     Peek,
     /// [`kill_connections`](crate::Harness::kill_connections)
     KillConnections,
+    /// [`address`](crate::Harness::address)
+    Address,
+    /// [`apart`](crate::Harness::apart)
+    Apart,
     /// [`server`](crate::Harness::server)
     Server,
     /// [`durability`](crate::Harness::durability)
@@ -64,6 +68,8 @@ impl fmt::Display for Hook {
             Hook::Age => "age",
             Hook::Peek => "peek",
             Hook::KillConnections => "kill_connections",
+            Hook::Address => "address",
+            Hook::Apart => "apart",
             Hook::Server => "server",
             Hook::Durability => "durability",
             Hook::Cache => "cache",

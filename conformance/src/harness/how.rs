@@ -81,6 +81,13 @@ impl How {
         self
     }
 
+    /// The same, with a pool of one connection.
+    #[must_use]
+    pub fn alone(mut self) -> How {
+        self.pool = Some(NonZeroU32::MIN);
+        self
+    }
+
     /// Does it ask for nothing but a handle? Then no backend may call it unsupported.
     #[must_use]
     pub fn is_usual(&self) -> bool {

@@ -3,7 +3,7 @@
 use idem_core::{Claim, Completed, End, Error, Lease};
 use tokio::sync::oneshot;
 
-use super::Isolation;
+use super::{Isolation, Reach};
 
 /// What a transaction is to do: enter, write its business rows, pause where a rule asks for it, and finish.
 #[derive(Debug)]
@@ -19,13 +19,15 @@ pub struct Script {
     pub finish: Finish,
     /// At which isolation level it runs; None is the backend's own way.
     pub isolation: Option<Isolation>,
+    /// By which way its transaction, and the store that it joins, reach the server.
+    pub reach: Reach,
 }
 
 impl Script {
     /// Enters so, writes nothing, commits.
     #[must_use]
     pub fn new(entry: Entry) -> Script {
-        Script { entry, rows: Vec::new(), pause: None, finish: Finish::Commit, isolation: None }
+        Script { entry, rows: Vec::new(), pause: None, finish: Finish::Commit, isolation: None, reach: Reach::Direct }
     }
 
     /// The same, with this business row.
@@ -53,6 +55,13 @@ impl Script {
     #[must_use]
     pub fn isolation(mut self, isolation: Isolation) -> Script {
         self.isolation = Some(isolation);
+        self
+    }
+
+    /// The same, reaching the server so.
+    #[must_use]
+    pub fn reaching(mut self, reach: Reach) -> Script {
+        self.reach = reach;
         self
     }
 }

@@ -1,5 +1,6 @@
 //! Running a mutant against the suite.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -137,6 +138,15 @@ impl Harness for Mutated {
 
     async fn kill_connections(&self, namespace: &Namespace) -> Hooked<()> {
         self.good.kill_connections(namespace).await
+    }
+
+    async fn address(&self) -> Hooked<SocketAddr> {
+        self.good.address().await
+    }
+
+    async fn apart(&self) -> Hooked<(Guard, Arc<dyn Harness>)> {
+        let (guard, good) = self.good.apart().await?;
+        Ok((guard, Arc::new(Mutated { good, twist: self.twist, landed: self.landed.clone() })))
     }
 
     fn server(&self) -> Option<&dyn Server> {

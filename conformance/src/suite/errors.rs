@@ -1,12 +1,12 @@
 //! ERR: what went wrong, and whether trying again can help.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use idem_core::{End, Error, ErrorKind, Response};
+use idem_core::{End, Error, ErrorKind, Response, State};
 
 use crate::harness::{Finish, Hook, How, Obstacle, OpenError, Reach, Schema};
-use crate::rules::{Check, Profile, Rule, run};
-use crate::trial::{Handle, Outcome, Stage, Stop, Trial, ensure, ensure_eq};
+use crate::rules::{Profile, Rule, run};
+use crate::trial::{Apart, DEADLINE, Handle, Outcome, SLACK, Stage, Stop, Trial, ensure, ensure_eq};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -24,7 +24,7 @@ pub(super) const RULES: &[Rule] = &[
         clause: "X4",
         text: "A reply that is lost is Indeterminate, and repeating the request with the same token tells.",
         why: "\"Not claimed\" after a lost reply is a lie that runs the effect twice or never.",
-        check: Check::Later("needs the fault proxy"),
+        check: run!(super::net::replies_lost_for_good),
         ..Rule::of(Profile::Networked)
     },
     Rule {
@@ -42,7 +42,7 @@ pub(super) const RULES: &[Rule] = &[
         clause: "X5",
         text: "After the server returns, the same handle works again.",
         why: "A pool that keeps dead connections needs a restart at night.",
-        check: Check::Later("needs a server of its own for the trial"),
+        check: run!(works_again),
         ..Rule::of(Profile::Networked)
     },
     Rule {
@@ -83,9 +83,6 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-const DEADLINE: Duration = Duration::from_secs(2);
-const SLACK: Duration = Duration::from_secs(8);
-
 async fn unreachable(t: &Trial) -> Outcome {
     let began = Instant::now();
     let how = How::usual().reaching(Reach::Nowhere).within(DEADLINE);
@@ -122,6 +119,38 @@ async fn other_constraint(t: &Trial) -> Outcome {
         Ok(answer) => return Err(Stop::Fail(format!("an insert that violates another constraint was {answer:?}"))),
     }
     ensure_eq!(t.read(&identity).await?, None, "the record after a claim that violated another constraint");
+    Ok(())
+}
+
+async fn works_again(t: &Trial) -> Outcome {
+    let apart = t.server_apart().await?;
+    let outcome = survives_a_restart(&apart).await;
+    apart.end(outcome).await
+}
+
+/// One handle, before the server is killed, while it is down, and after it has come back, maybe on another port.
+async fn survives_a_restart(apart: &Apart) -> Outcome {
+    let (t, server) = (apart.trial(), apart.server()?);
+    let proxy = t.proxy().await?;
+    let store = t.through(&proxy).await?;
+    let identity = t.identity()?;
+    let grant = store.acquire(&t.usual(&identity)?, "before the server is killed").await?;
+    t.hooked(Hook::Server, server.kill().await)?;
+    let claim = t.usual(&t.identity()?)?;
+    for down in ["while the server is down", "while the server is down, again"] {
+        match tokio::time::timeout(DEADLINE + SLACK, store.raw().claim(&claim)).await {
+            Err(_) => return Err(Stop::Fail(format!("a claim {down} does not end"))),
+            Ok(Ok(answer)) => return Err(Stop::Fail(format!("a claim {down} was answered {answer:?}"))),
+            Ok(Err(error)) => {
+                ensure!(error.is_retryable(), "a claim {down} is said not to be worth another try: {error}")
+            }
+        }
+    }
+    t.hooked(Hook::Server, server.start().await)?;
+    proxy.lead_to(t.hooked(Hook::Address, t.harness().address().await)?);
+    store.acquire(&claim, "on the same handle, after the server returned").await?;
+    store.store_end(&grant.lease, t.succeeded()).await?;
+    ensure_eq!(t.record(&identity).await?.state, State::Succeeded, "the state after the server returned");
     Ok(())
 }
 

@@ -1,5 +1,7 @@
 //! TX: the record joins the caller's own transaction.
 
+mod unanswered;
+
 use std::time::{Duration, Instant};
 
 use idem_core::{Claimed, Completed, State};
@@ -35,7 +37,7 @@ pub(super) const RULES: &[Rule] = &[
         clause: "J1, X4",
         text: "A lost reply of COMMIT is resolved by reading the record: never half, never twice.",
         why: "The caller cannot know by itself which of the two happened.",
-        check: Check::Later("needs the fault proxy"),
+        check: run!(unanswered::commit),
         ..TRANSACTIONAL
     },
     Rule {
