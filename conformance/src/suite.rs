@@ -15,7 +15,9 @@ mod time;
 mod iso;
 mod transaction;
 mod errors;
+mod call;
 mod net;
+mod cancel;
 mod schema;
 mod later;
 mod meta;
@@ -45,7 +47,7 @@ pub(crate) const FAMILIES: &[&[Rule]] = &[
     later::DUR,
     later::CRASH,
     net::RULES,
-    later::CANCEL,
+    cancel::RULES,
     later::CACHE,
     schema::RULES,
     meta::RULES,

@@ -138,12 +138,12 @@ async fn a_panic_is_an_error_of_its_own_trial_alone() {
 
     #[async_trait::async_trait]
     impl mutants::Twist for Panics {
-        async fn release(
+        async fn renew(
             &self,
             _: &dyn idem_core::Store,
             _: &Landed,
-            _: &idem_core::Release,
-        ) -> Result<idem_core::Released, idem_core::Error> {
+            _: &idem_core::Renew,
+        ) -> Result<idem_core::Renewed, idem_core::Error> {
             std::panic::resume_unwind(Box::new("on purpose"))
         }
     }
@@ -151,8 +151,8 @@ async fn a_panic_is_an_error_of_its_own_trial_alone() {
     let panics = Mutant { kind: Kind::Wrapper(|| Box::new(Panics)), ..*mutant("W-grants-everything") };
     let report = report(panics.harness(mutants::good_store(), &Landed::default())).await;
     assert_eq!(report.verdict, Verdict::Error);
-    let (status, reason) = report.rule("RELEASE-001").expect("known");
+    let (status, reason) = report.rule("RENEW-001").expect("known");
     assert_eq!(status, Status::Error);
     assert!(reason.contains("on purpose"), "{reason}");
-    assert_eq!(report.rule("RENEW-001").map(|(status, _)| status), Some(Status::Pass));
+    assert_eq!(report.rule("RELEASE-001").map(|(status, _)| status), Some(Status::Pass));
 }

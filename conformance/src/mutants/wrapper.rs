@@ -91,6 +91,27 @@ pub(super) const MUTANTS: &[Mutant] = &[
         because: "Purge tells how many it looked for, and not how many it deleted.",
         says: "what purge says it deleted and dropped",
     },
+    Mutant {
+        id: "W-claims-in-two-steps",
+        kind: Kind::Wrapper(|| Box::new(ClaimsInTwoSteps)),
+        kills: "CANCEL-001",
+        because: "A claim is first made under a token that its caller does not know.",
+        says: "it was answered Claim(InFlight",
+    },
+    Mutant {
+        id: "W-ends-in-two-steps",
+        kind: Kind::Wrapper(|| Box::new(EndsInTwoSteps)),
+        kills: "CANCEL-002",
+        because: "A completion first gives its lease up, to write the end under a fresh one.",
+        says: "it was answered Complete(Lost)",
+    },
+    Mutant {
+        id: "W-release-does-nothing",
+        kind: Kind::Wrapper(|| Box::new(ReleasesNothing)),
+        kills: "CANCEL-003",
+        because: "A release is acknowledged, and never sent.",
+        says: "ran nothing, and leaks its lease",
+    },
 ];
 
 struct GrantsEverything;
@@ -302,5 +323,53 @@ impl Twist for PurgeCountsLimit {
         }
         landed.hit();
         Ok(Purged { deleted: u64::from(limit.get()), ..purged })
+    }
+}
+
+struct ClaimsInTwoSteps;
+
+#[async_trait]
+impl Twist for ClaimsInTwoSteps {
+    async fn claim(&self, good: &dyn Store, landed: &Landed, claim: &Claim) -> Result<Claimed, Error> {
+        let first = Claim::builder(claim.identity().clone(), claim.operation().clone(), *claim.fingerprint())
+            .lease(claim.lease())
+            .retention(claim.retention())
+            .on_uncertain(claim.on_uncertain())
+            .build()?;
+        let Claimed::Acquired(grant) = good.claim(&first).await? else { return good.claim(claim).await };
+        landed.hit();
+        tokio::task::yield_now().await;
+        good.release(&Release::new(grant.lease)).await?;
+        good.claim(claim).await
+    }
+}
+
+struct EndsInTwoSteps;
+
+#[async_trait]
+impl Twist for EndsInTwoSteps {
+    async fn complete(&self, good: &dyn Store, landed: &Landed, complete: &Complete) -> Result<Completed, Error> {
+        let lease = complete.lease();
+        let Some(record) = good.get(&lease.identity).await? else { return good.complete(complete).await };
+        if good.release(&Release::new(lease.clone())).await? == Released::Lost {
+            return good.complete(complete).await;
+        }
+        landed.hit();
+        tokio::task::yield_now().await;
+        let again = Claim::builder(record.identity, record.operation, record.fingerprint).token(lease.token).build()?;
+        match good.claim(&again).await? {
+            Claimed::Acquired(grant) => good.complete(&Complete::new(grant.lease, complete.end().clone())).await,
+            _ => Ok(Completed::Lost),
+        }
+    }
+}
+
+struct ReleasesNothing;
+
+#[async_trait]
+impl Twist for ReleasesNothing {
+    async fn release(&self, _: &dyn Store, landed: &Landed, _: &Release) -> Result<Released, Error> {
+        landed.hit();
+        Ok(Released::Released)
     }
 }

@@ -196,36 +196,6 @@ pub(super) const CRASH: &[Rule] = &[
     },
 ];
 
-const CANCEL_RULE: Rule =
-    Rule { check: Check::Later("needs futures that are dropped at every poll"), ..Rule::of(Profile::Core) };
-
-pub(super) const CANCEL: &[Rule] = &[
-    Rule {
-        id: "CANCEL-001",
-        slug: "dropped_claim",
-        clause: "X3",
-        text: "A claim that is dropped at any poll happened wholly or not at all, and the next calls are right.",
-        why: "Clients go away in the middle.",
-        ..CANCEL_RULE
-    },
-    Rule {
-        id: "CANCEL-002",
-        slug: "dropped_complete",
-        clause: "X3",
-        text: "A completion that is dropped at any poll happened wholly or not at all, and the next calls are right.",
-        why: "A connection that goes back inside a transaction blocks everybody.",
-        ..CANCEL_RULE
-    },
-    Rule {
-        id: "CANCEL-003",
-        slug: "dropped_execution",
-        clause: "X3, C14",
-        text: "An execution that is dropped at any poll leaks no lease and no task.",
-        why: "The caller's disconnect must not cancel the record.",
-        ..CANCEL_RULE
-    },
-];
-
 const CACHE_RULE: Rule = Rule { check: Check::Later("needs caches"), ..Rule::of(Profile::Cached) };
 
 pub(super) const CACHE: &[Rule] = &[

@@ -1,15 +1,14 @@
 //! NET: what the network does to a call, at each of its round trips.
 
-mod call;
 mod cut;
 mod late;
 mod broken;
 
-use call::Kind;
 use cut::Lost;
 pub(super) use cut::replies_lost_for_good;
 
 use crate::rules::{Profile, Rule, run};
+use crate::suite::call::Kind;
 use crate::trial::{Outcome, Trial};
 
 const NETWORKED: Rule = Rule::of(Profile::Networked);

@@ -37,6 +37,12 @@ impl Handle {
         self.store.as_ref()
     }
 
+    /// The same, for an executor that keeps it.
+    #[must_use]
+    pub fn shared(&self) -> Arc<dyn Store> {
+        Arc::clone(&self.store)
+    }
+
     pub(crate) fn is_same(&self, other: &Handle) -> bool {
         std::ptr::addr_eq(Arc::as_ptr(&self.store), Arc::as_ptr(&other.store))
     }

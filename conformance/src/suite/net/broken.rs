@@ -6,9 +6,9 @@ use std::time::Instant;
 use futures::future::{BoxFuture, join_all};
 use idem_core::{Error, Identity, Recorded};
 
-use super::call::Kind;
-use super::cut::{finish, honest};
+use super::cut::honest;
 use crate::fault::{Fault, Held, Line, Proxy};
+use crate::suite::call::{Kind, finish};
 use crate::trial::{DEADLINE, Handle, Outcome, SLACK, Stage, Stop, Trial, ensure};
 
 /// How often a look is repeated that ended with a retryable error.

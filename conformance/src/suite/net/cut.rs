@@ -2,12 +2,9 @@
 
 use idem_core::{Error, ErrorKind};
 
-use super::call::{Answer, Call, Kind};
 use crate::fault::{Fault, Held, Line, Proxy};
+use crate::suite::call::{Call, Kind, finish};
 use crate::trial::{Handle, Outcome, SLACK, Stage, Stop, Trial, ensure};
-
-/// How often the same call is sent again when the line is whole.
-const TRIES: usize = 10;
 
 /// How many calls are measured.
 const MEASURED: usize = 4;
@@ -142,22 +139,6 @@ pub(super) fn honest(error: &Error, what: &str, applied: bool) -> Outcome {
         ErrorKind::Unavailable if !applied => Ok(()),
         _ => Err(Stop::Fail(format!("{what} is {kind:?}, as if nothing had been applied: expected Indeterminate"))),
     }
-}
-
-/// The same call again, until it is answered; the answer has to be that of a call that was carried out.
-pub(super) async fn finish(call: &Call, store: &Handle, when: &str) -> Outcome {
-    for _ in 0..TRIES {
-        let sent = tokio::time::timeout(crate::trial::DEADLINE + SLACK, call.send(store.raw())).await;
-        let answer: Answer = match sent {
-            Err(_) => return Err(Stop::Fail(format!("{when}: it does not end"))),
-            Ok(Err(error)) if error.is_retryable() => continue,
-            Ok(Err(error)) => return Err(Stop::Fail(format!("{when}: {error}"))),
-            Ok(Ok(answer)) => answer,
-        };
-        ensure!(call.is_right(&answer), "{when}: it was answered {answer:?}");
-        return Ok(());
-    }
-    Err(Stop::Fail(format!("{when}: no answer but errors, {TRIES} times")))
 }
 
 /// Every reply from this one on is lost: what is known then, and what a repeat tells (ERR-002).

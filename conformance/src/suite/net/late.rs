@@ -2,9 +2,9 @@
 
 use idem_core::{Claimed, Identity};
 
-use super::call::Kind;
 use super::cut::{honest, measure, warm};
 use crate::fault::{Fault, Held, Line};
+use crate::suite::call::Kind;
 use crate::trial::{DEADLINE, LEASE, MARGIN, Outcome, SLACK, Stop, Trial, ensure, plus};
 
 /// What has happened to the identity when the request arrives.

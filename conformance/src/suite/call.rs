@@ -4,7 +4,10 @@ use idem_core::{
     Claim, Claimed, Complete, Completed, End, Error, Identity, Record, Release, Released, Renew, Renewed, State, Store,
 };
 
-use crate::trial::{LEASE, MARGIN, RETENTION, Stage, Stop, Trial, plus};
+use crate::trial::{DEADLINE, Handle, LEASE, MARGIN, Outcome, RETENTION, SLACK, Stage, Stop, Trial, ensure, plus};
+
+/// How often the same call is sent again that ended with a retryable error.
+const TRIES: usize = 10;
 
 /// Which call, on a record in which state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -130,4 +133,20 @@ impl Call {
             Call::Release(_) => row.state == State::Released,
         }
     }
+}
+
+/// The same call again, until it is answered; the answer has to be that of a call that was carried out.
+pub(super) async fn finish(call: &Call, store: &Handle, when: &str) -> Outcome {
+    for _ in 0..TRIES {
+        let sent = tokio::time::timeout(DEADLINE + SLACK, call.send(store.raw())).await;
+        let answer: Answer = match sent {
+            Err(_) => return Err(Stop::Fail(format!("{when}: it does not end"))),
+            Ok(Err(error)) if error.is_retryable() => continue,
+            Ok(Err(error)) => return Err(Stop::Fail(format!("{when}: {error}"))),
+            Ok(Ok(answer)) => answer,
+        };
+        ensure!(call.is_right(&answer), "{when}: it was answered {answer:?}");
+        return Ok(());
+    }
+    Err(Stop::Fail(format!("{when}: no answer but errors, {TRIES} times")))
 }
