@@ -16,6 +16,8 @@ mod iso;
 mod transaction;
 mod errors;
 mod call;
+mod durable;
+mod crash;
 mod net;
 mod cancel;
 mod schema;
@@ -44,8 +46,8 @@ pub(crate) const FAMILIES: &[&[Rule]] = &[
     later::CONC,
     later::XPROC,
     later::LIN,
-    later::DUR,
-    later::CRASH,
+    durable::RULES,
+    crash::RULES,
     net::RULES,
     cancel::RULES,
     later::CACHE,

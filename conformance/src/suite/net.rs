@@ -5,7 +5,7 @@ mod late;
 mod broken;
 
 use cut::Lost;
-pub(super) use cut::replies_lost_for_good;
+pub(super) use cut::{honest, replies_lost_for_good};
 
 use crate::rules::{Profile, Rule, run};
 use crate::suite::call::Kind;

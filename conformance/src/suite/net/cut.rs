@@ -131,7 +131,7 @@ async fn once(
 }
 
 /// An error that says no more than is known.
-pub(super) fn honest(error: &Error, what: &str, applied: bool) -> Outcome {
+pub(in crate::suite) fn honest(error: &Error, what: &str, applied: bool) -> Outcome {
     let kind = error.kind();
     ensure!(error.is_retryable(), "{what} is said not to be worth another try: {error}");
     match kind {
