@@ -194,7 +194,7 @@ async fn write(t: &Trial, store: Handle, acknowledge: watch::Sender<usize>) -> R
         acknowledge.send_modify(|count| *count += 1);
         let Some(grant) = &written.granted else { return Ok(all) };
         // Every third stays open, so that a restart meets leases that run.
-        if *acknowledge.borrow() % 3 == 0 {
+        if acknowledge.borrow().is_multiple_of(3) {
             continue;
         }
         let complete = Complete::new(grant.lease.clone(), t.succeeded());
