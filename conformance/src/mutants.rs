@@ -9,6 +9,7 @@ mod model;
 mod twist;
 mod wrapper;
 mod liar;
+mod remote;
 mod variant;
 mod attack;
 
@@ -18,6 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use attack::{Attack, good_store};
 pub use logic::{ClaimLogic, CompleteLogic, Decided, Logic, ReleaseLogic, RenewLogic, Write};
+pub use remote::{Driver, good_remote};
 pub use twist::{Twist, Twisted};
 pub use variant::{Variant, variants};
 
@@ -51,6 +53,8 @@ pub enum Kind {
     Wrapper(fn() -> Box<dyn Twist>),
     /// M: the reference's state machine with one decision changed.
     Model(Logic),
+    /// P: a good store behind a connection, with a driver or a server that does one thing wrong.
+    Driver(Driver),
     /// L: a harness that lies about a good store.
     Liar(fn(Arc<dyn Harness>, Landed) -> Arc<dyn Harness>),
 }
@@ -62,6 +66,7 @@ impl Kind {
         match self {
             Kind::Wrapper(_) => 'W',
             Kind::Model(_) => 'M',
+            Kind::Driver(_) => 'P',
             Kind::Liar(_) => 'L',
         }
     }
@@ -71,7 +76,7 @@ impl Kind {
 #[must_use]
 pub fn all() -> &'static [Mutant] {
     static ALL: std::sync::LazyLock<Vec<Mutant>> =
-        std::sync::LazyLock::new(|| [&model::MUTANTS[..], wrapper::MUTANTS, liar::MUTANTS].concat());
+        std::sync::LazyLock::new(|| [&model::MUTANTS[..], wrapper::MUTANTS, remote::MUTANTS, liar::MUTANTS].concat());
     &ALL
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use conformance::base::Sqlite;
 use conformance::mutants::{self, Kind, Landed, Logic, Mutant};
 use conformance::rules::{Check, Level, catalogue, find};
-use conformance::{Profile, Report, Run, Settings, Status, Verdict};
+use conformance::{Profile, Report, Rule, Run, Settings, Status, Verdict};
 
 const SEED: u64 = 7;
 
@@ -27,6 +27,35 @@ async fn a_good_store_passes_everything_that_is_checked() {
     assert_eq!(report.verdict, Verdict::Partial, "what is not implemented yet is no success");
     assert_eq!(report.counts.problem(), None);
     assert_eq!(report.counts.executed() + report.counts.not_applicable + report.counts.not_run, catalogue().len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_good_store_behind_a_connection_passes_everything_that_is_checked() {
+    let report = report(mutants::good_remote()).await;
+    let failures: Vec<_> = report.failures().collect();
+    assert!(failures.is_empty(), "{failures:#?}");
+    assert_eq!(report.counts.inconclusive, 0);
+    for rule in catalogue().iter().filter(|rule| breaks_something(rule)) {
+        assert_eq!(report.rule(rule.id).map(|(status, _)| status), Some(Status::Pass), "{rule:?}");
+    }
+}
+
+/// Rules of lines, servers and handles that break.
+fn breaks_something(rule: &Rule) -> bool {
+    let family = ["NET", "DUR", "CRASH", "CANCEL"].contains(&rule.family());
+    let checked = matches!(rule.check, Check::Run(_))
+        && [Profile::Core, Profile::Durable, Profile::Networked].contains(&rule.profile);
+    (family && checked) || ["ERR-002", "ERR-004"].contains(&rule.id)
+}
+
+#[test]
+fn every_rule_that_breaks_something_has_a_mutant() {
+    let without: Vec<_> = catalogue()
+        .iter()
+        .filter(|rule| breaks_something(rule) && rule.proven_by().next().is_none())
+        .map(|rule| rule.id)
+        .collect();
+    assert!(without.is_empty(), "{without:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

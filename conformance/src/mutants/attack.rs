@@ -47,6 +47,7 @@ impl Kind {
     pub(super) fn harness(&self, id: &str, good: Arc<dyn Harness>, landed: &Landed) -> Arc<dyn Harness> {
         match *self {
             Kind::Model(logic) => Arc::new(bent(id, logic, landed.clone())),
+            Kind::Driver(driver) => driver.harness(id, landed),
             Kind::Wrapper(twist) => Arc::new(Mutated { good, twist, landed: landed.clone() }),
             Kind::Liar(lie) => lie(good, landed.clone()),
         }
@@ -54,7 +55,8 @@ impl Kind {
 }
 
 impl Mutant {
-    /// The mutant's harness. A wrapper or liar is put around this one; a model is a store of its own.
+    /// The mutant's harness. A wrapper or liar is put around this one; a model and a driver
+    /// come with stores of their own.
     #[must_use]
     pub fn harness(&self, good: Arc<dyn Harness>, landed: &Landed) -> Arc<dyn Harness> {
         self.kind.harness(self.id, good, landed)
@@ -82,7 +84,7 @@ impl Attack {
         // A liar's harness is part of the environment: that it is broken is what has to be said of it.
         let expected: &[Status] = match self.mutant.kind {
             Kind::Liar(_) => &[Status::Fail, Status::Error],
-            Kind::Wrapper(_) | Kind::Model(_) => &[Status::Fail],
+            Kind::Wrapper(_) | Kind::Model(_) | Kind::Driver(_) => &[Status::Fail],
         };
         match result.status {
             _ if self.landed == 0 => Some("it never landed".into()),

@@ -73,11 +73,17 @@ impl Bent {
         decided
     }
 
-    fn put(&self, record: Option<Record>) {
+    /// Writes a row, whatever is there.
+    pub(super) fn put(&self, record: Option<Record>) {
         if let Some(record) = record {
             let place = self.place(&record.identity);
             self.lock().records.insert(place, record);
         }
+    }
+
+    /// Takes a row away. Says whether it was there.
+    pub(super) fn forget(&self, identity: &Identity) -> bool {
+        self.lock().records.remove(&self.place(identity)).is_some()
     }
 
     /// Every operation but `claim` and `purge` decides and writes under one lock.
