@@ -130,10 +130,11 @@ impl Client {
                 Err(Silence::NotSent) => {}
                 Err(Silence::NotAnswered) => doubt = ErrorKind::Indeterminate,
             }
-            if self.driver.lost != Lost::SentAgain && doubt == ErrorKind::Indeterminate {
-                if let Some(taken_for) = self.take_for(&mut ask) {
-                    return taken_for;
-                }
+            if self.driver.lost != Lost::SentAgain
+                && doubt == ErrorKind::Indeterminate
+                && let Some(taken_for) = self.take_for(&mut ask)
+            {
+                return taken_for;
             }
             if Instant::now() >= deadline {
                 break;
