@@ -12,6 +12,7 @@ mod store;
 
 use std::io::Write;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -27,9 +28,12 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// Payments that happen exactly once.
 #[derive(Parser)]
 struct Arguments {
-    /// Where records and orders are kept: sqlite:PATH, or memory: (gone at the end).
+    /// Where records and orders are kept: sqlite:PATH, postgres://…, mysql://…, or memory: (gone at the end).
     #[arg(long, default_value = "sqlite:payments.db")]
     store: StoreUrl,
+    /// The file of the simulated provider's ledger. Without it, one beside the SQLite file, or payments.provider here.
+    #[arg(long)]
+    ledger: Option<PathBuf>,
     /// Where to listen.
     #[arg(long, default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
@@ -59,7 +63,7 @@ async fn main() -> ExitCode {
 }
 
 async fn serve(arguments: Arguments) -> Result<(), BoxError> {
-    let Opened { store, orders, ledger } = arguments.store.open().await?;
+    let Opened { store, orders, ledger } = arguments.store.open(arguments.ledger.as_deref()).await?;
     let provider = provider::start(ledger, arguments.latency).await?;
 
     let mut config = Config::default();

@@ -1,16 +1,22 @@
 //! Orders: in the same database as the records, so that both are committed together.
 
+mod memory;
+mod mysql;
+mod postgres;
+mod sqlite;
+
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::body::{Body, to_bytes};
 use axum::http;
 use axum::response::Response;
 use idem_core::{Completed, End};
 use idem_http::Attempt;
+use idem_mysql::MySqlStore;
+use idem_postgres::PostgresStore;
 use idem_sqlite::SqliteStore;
-use idem_sqlite::rusqlite::{self, Connection, OpenFlags, params};
 use serde::Serialize;
+use url::Url;
 
 use crate::BoxError;
 
@@ -33,27 +39,27 @@ pub(crate) enum Settled {
 
 #[derive(Clone)]
 pub(crate) enum Orders {
-    Sqlite { store: SqliteStore, path: PathBuf },
-    Memory(Arc<Mutex<Vec<Order>>>),
+    Sqlite(sqlite::Table),
+    Postgres(postgres::Table),
+    MySql(mysql::Table),
+    Memory(memory::Table),
 }
 
 impl Orders {
     pub(crate) async fn in_sqlite(store: SqliteStore, path: PathBuf) -> Result<Orders, BoxError> {
-        store
-            .transaction(|transaction| {
-                transaction.execute_batch(
-                    "CREATE TABLE IF NOT EXISTS orders (
-                       number INTEGER PRIMARY KEY, user TEXT NOT NULL, item TEXT NOT NULL,
-                       amount INTEGER NOT NULL, charge INTEGER NOT NULL
-                     ) STRICT;",
-                )
-            })
-            .await?;
-        Ok(Orders::Sqlite { store, path })
+        Ok(Orders::Sqlite(sqlite::Table::open(store, path).await?))
+    }
+
+    pub(crate) async fn in_postgres(store: PostgresStore, url: &Url) -> Result<Orders, BoxError> {
+        Ok(Orders::Postgres(postgres::Table::open(store, url).await?))
+    }
+
+    pub(crate) async fn in_mysql(store: MySqlStore, url: &Url) -> Result<Orders, BoxError> {
+        Ok(Orders::MySql(mysql::Table::open(store, url).await?))
     }
 
     pub(crate) fn in_memory() -> Orders {
-        Orders::Memory(Arc::default())
+        Orders::Memory(memory::Table::default())
     }
 
     /// Writes the order, and the response as the record of this attempt: both or neither.
@@ -63,62 +69,43 @@ impl Orders {
         order: Order,
         response: Response,
     ) -> Result<Settled, BoxError> {
-        match self {
-            Orders::Sqlite { store, .. } => {
-                let response = buffered(response).await?;
-                let end = End::Succeeded(attempt.record(&response));
-                let completed = store
-                    .settle(attempt.lease(), move |transaction| {
-                        transaction.execute(
-                            "INSERT INTO orders (user, item, amount, charge) VALUES (?1, ?2, ?3, ?4)",
-                            params![order.user, order.item, order.amount, order.charge],
-                        )?;
-                        Ok::<_, rusqlite::Error>(end)
-                    })
-                    .await?;
-                Ok(match completed {
-                    Completed::Stored | Completed::AlreadyStored => Settled::Written(response.map(Body::from)),
-                    Completed::Lost => Settled::Lost,
-                })
-            }
-            // Memory has no transaction to join: the layer completes the record when this returns.
-            Orders::Memory(orders) => {
-                orders.lock().unwrap_or_else(PoisonError::into_inner).push(order);
-                Ok(Settled::Written(response))
-            }
+        // Memory has no transaction to join: the layer completes the record when this returns.
+        if let Orders::Memory(table) = self {
+            table.insert(order);
+            return Ok(Settled::Written(response));
         }
+        let response = buffered(response).await?;
+        let (lease, end) = (attempt.lease(), End::Succeeded(attempt.record(&response)));
+        let completed = match self {
+            Orders::Sqlite(table) => table.settle(lease, end, order).await?,
+            Orders::Postgres(table) => table.settle(lease, end, order).await?,
+            Orders::MySql(table) => table.settle(lease, end, order).await?,
+            Orders::Memory(_) => return Err("settled above".into()),
+        };
+        Ok(match completed {
+            Completed::Stored | Completed::AlreadyStored => Settled::Written(response.map(Body::from)),
+            Completed::Lost => Settled::Lost,
+        })
     }
 
     /// This user's orders, oldest first.
     pub(crate) async fn of(&self, user: &str) -> Result<Vec<Order>, BoxError> {
         match self {
-            Orders::Sqlite { path, .. } => {
-                let (path, user) = (path.clone(), user.to_owned());
-                Ok(tokio::task::spawn_blocking(move || read(&path, &user)).await??)
-            }
-            Orders::Memory(orders) => {
-                let orders = orders.lock().unwrap_or_else(PoisonError::into_inner);
-                Ok(orders.iter().filter(|order| order.user == user).cloned().collect())
-            }
+            Orders::Sqlite(table) => table.of(user).await,
+            Orders::Postgres(table) => table.of(user).await,
+            Orders::MySql(table) => table.of(user).await,
+            Orders::Memory(table) => Ok(table.of(user)),
         }
     }
 
     pub(crate) async fn close(&self) {
-        if let Orders::Sqlite { store, .. } = self {
-            store.close().await;
+        match self {
+            Orders::Sqlite(table) => table.close().await,
+            Orders::Postgres(table) => table.close().await,
+            Orders::MySql(table) => table.close().await,
+            Orders::Memory(_) => {}
         }
     }
-}
-
-/// A reader of its own: in WAL mode it disturbs no writer.
-fn read(path: &std::path::Path, user: &str) -> rusqlite::Result<Vec<Order>> {
-    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-    let mut select =
-        connection.prepare("SELECT user, item, amount, charge FROM orders WHERE user = ?1 ORDER BY number")?;
-    let rows = select.query_map([user], |row| {
-        Ok(Order { user: row.get(0)?, item: row.get(1)?, amount: row.get(2)?, charge: row.get(3)? })
-    })?;
-    rows.collect()
 }
 
 async fn buffered(response: Response) -> Result<http::Response<Vec<u8>>, BoxError> {

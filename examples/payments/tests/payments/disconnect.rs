@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use reqwest::StatusCode;
 use serde_json::json;
-use tempfile::TempDir;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::place::{Place, on_every_store};
 use crate::server::Server;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_begun_is_recorded_for_everybody() {
+on_every_store!(what_was_begun_is_recorded_for_everybody);
+
+async fn what_was_begun_is_recorded_for_everybody(place: &Place) {
     const CLIENTS: u64 = 100;
-    let folder = TempDir::new().unwrap();
-    let server = Arc::new(Server::start(folder.path(), &["--latency", "1s"]).await);
+    let server = Arc::new(Server::start(place, &["--latency", "1s"]).await);
     let (charged, news) = watch::channel(HashSet::new());
     let mut clients = JoinSet::new();
     for amount in 1..=CLIENTS {

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use reqwest::StatusCode;
-use tempfile::TempDir;
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
+use crate::place::{Place, on_every_store};
 use crate::server::Server;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sixty_four_at_once_are_charged_once() {
+on_every_store!(sixty_four_at_once_are_charged_once);
+
+async fn sixty_four_at_once_are_charged_once(place: &Place) {
     const CLICKS: usize = 64;
-    let folder = TempDir::new().unwrap();
-    let server = Arc::new(Server::start(folder.path(), &[]).await);
+    let server = Arc::new(Server::start(place, &[]).await);
     let (gate, mut clicks) = (Arc::new(Barrier::new(CLICKS)), JoinSet::new());
     for _ in 0..CLICKS {
         let (server, gate) = (Arc::clone(&server), Arc::clone(&gate));

@@ -1,15 +1,15 @@
 //! The lines that the program prints do what they say.
 
-use tempfile::TempDir;
 use tokio::process::Command;
 
+use crate::place::{Place, on_every_store};
 use crate::server::Server;
 
+on_every_store!(the_printed_commands_behave_as_printed);
+
 /// Runs the printed commands up to the crash, in a shell, as a user would.
-#[tokio::test]
-async fn the_printed_commands_behave_as_printed() {
-    let folder = TempDir::new().unwrap();
-    let server = Server::start(folder.path(), &[]).await;
+async fn the_printed_commands_behave_as_printed(place: &Place) {
+    let server = Server::start(place, &[]).await;
     let crash = server.greeting.iter().position(|line| line.starts_with("# a crash")).unwrap();
     let mut script = String::from("set -u\n");
     for line in &server.greeting[..crash] {

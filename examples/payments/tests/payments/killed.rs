@@ -4,22 +4,22 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use reqwest::StatusCode;
-use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+use crate::place::{Place, on_every_store};
 use crate::server::Server;
+
+on_every_store!(every_key_has_one_charge_and_one_order);
 
 const ROUNDS: usize = 20;
 const CLIENTS: usize = 4;
 const ARGUMENTS: [&str; 4] = ["--lease", "500ms", "--latency", "20ms"];
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_key_has_one_charge_and_one_order() {
-    let folder = TempDir::new().unwrap();
+async fn every_key_has_one_charge_and_one_order(place: &Place) {
     let mut sent: HashMap<String, Option<Vec<u8>>> = HashMap::new();
     for round in 0..ROUNDS {
-        let server = Arc::new(Server::start(folder.path(), &ARGUMENTS).await);
+        let server = Arc::new(Server::start(place, &ARGUMENTS).await);
         let (heard, mut news) = mpsc::unbounded_channel();
         let mut clients = JoinSet::new();
         for client in 0..CLIENTS {
@@ -43,7 +43,7 @@ async fn every_key_has_one_charge_and_one_order() {
 
     let unanswered = sent.values().filter(|answer| answer.is_none()).count();
     assert!(unanswered >= ROUNDS, "the kills met payments under way: {unanswered}");
-    let server = Server::start(folder.path(), &ARGUMENTS).await;
+    let server = Server::start(place, &ARGUMENTS).await;
     for (item, first) in &sent {
         let answer = server.pay_until_done(item).await;
         assert_eq!(answer.status(), StatusCode::CREATED, "{item}");

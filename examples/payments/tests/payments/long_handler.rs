@@ -1,14 +1,14 @@
 //! A handler that takes longer than its lease.
 
 use reqwest::StatusCode;
-use tempfile::TempDir;
 
+use crate::place::{Place, on_every_store};
 use crate::server::Server;
 
-#[tokio::test]
-async fn three_leases_long_it_runs_once() {
-    let folder = TempDir::new().unwrap();
-    let server = Server::start(folder.path(), &["--lease", "400ms", "--latency", "1200ms"]).await;
+on_every_store!(three_leases_long_it_runs_once);
+
+async fn three_leases_long_it_runs_once(place: &Place) {
+    let server = Server::start(place, &["--lease", "400ms", "--latency", "1200ms"]).await;
     let (one, other) = tokio::join!(server.pay_until_done("shoes"), server.pay_until_done("shoes"));
     assert_eq!((one.status(), other.status()), (StatusCode::CREATED, StatusCode::CREATED));
     let replayed = [&one, &other].map(|answer| answer.headers().contains_key("idempotent-replayed"));

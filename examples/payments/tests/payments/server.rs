@@ -1,12 +1,13 @@
 //! Starts the program, talks to it, kills it.
 
-use std::path::Path;
 use std::process::Stdio;
 
 use reqwest::{RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
+
+use crate::place::Place;
 
 /// A running server; killed when it is dropped.
 pub(crate) struct Server {
@@ -17,10 +18,11 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) async fn start(folder: &Path, arguments: &[&str]) -> Server {
-        let store = format!("sqlite:{}", folder.join("payments.db").display());
+    pub(crate) async fn start(place: &Place, arguments: &[&str]) -> Server {
+        let ledger = place.folder().join("provider");
         let mut process = Command::new(env!("CARGO_BIN_EXE_payments"))
-            .args(["--store", &store, "--listen", "127.0.0.1:0"])
+            .args(["--store", place.store(), "--listen", "127.0.0.1:0", "--ledger"])
+            .arg(ledger)
             .args(arguments)
             .stdout(Stdio::piped())
             .kill_on_drop(true)
