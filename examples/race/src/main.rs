@@ -23,7 +23,7 @@ struct Arguments {
     /// Requests for each run.
     #[arg(long, default_value = "10")]
     requests: NonZeroUsize,
-    /// The database: sqlite:PATH. Without it, a new file that is deleted afterwards.
+    /// The database: sqlite:PATH, postgres://… or mysql://…. Without it, a new file that is deleted afterwards.
     #[arg(long)]
     store: Option<StoreUrl>,
 }

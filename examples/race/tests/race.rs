@@ -4,6 +4,8 @@
 
 use std::process::Command;
 
+use conformance::provider::{Kind, Policy, start};
+
 fn table(arguments: &[&str]) -> Vec<(String, usize, usize)> {
     let output = Command::new(env!("CARGO_BIN_EXE_race")).args(arguments).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -20,7 +22,30 @@ fn table(arguments: &[&str]) -> Vec<(String, usize, usize)> {
 
 #[test]
 fn every_way_is_what_it_is() {
-    let rows = table(&["--requests", "8"]);
+    every_way(&table(&["--requests", "8"]));
+}
+
+/// On every server that is to be had.
+#[tokio::test]
+async fn every_way_is_the_same_on_servers() {
+    let policy = Policy::from_env().unwrap();
+    for kind in [Kind::Postgres, Kind::MySql, Kind::MariaDb] {
+        match start(kind, &policy).await {
+            Ok(server) => {
+                let url = server.endpoint().url().to_owned();
+                let rows = tokio::task::spawn_blocking(move || table(&["--requests", "8", "--store", &url]));
+                every_way(&rows.await.unwrap());
+                server.close().await;
+            }
+            Err(not_run) => {
+                assert!(!not_run.required, "{not_run}");
+                eprintln!("not run: {not_run}");
+            }
+        }
+    }
+}
+
+fn every_way(rows: &[(String, usize, usize)]) {
     let charges = |name: &str| {
         let row = rows.iter().find(|row| row.0 == name).unwrap_or_else(|| panic!("no row {name:?} in {rows:?}"));
         (row.1, row.2)

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
-use idem_sqlite::rusqlite::params;
 
 use super::{BoxError, Service, Start, Way};
 use crate::database::{Connections, Database};
@@ -35,14 +34,13 @@ impl Way for FirstArticle {
     async fn service(&self, database: &Database, provider: Arc<Provider>) -> Result<Arc<dyn Service>, BoxError> {
         let connections = database.connections();
         connections
-            .run(|sql| {
-                sql.execute_batch(
-                    "CREATE TABLE IF NOT EXISTS race_idempotency_keys (
-                       user_id TEXT NOT NULL, idempotency_key TEXT NOT NULL, status TEXT NOT NULL,
-                       locked_until_ms INTEGER NOT NULL, response TEXT,
-                       PRIMARY KEY (user_id, idempotency_key))",
-                )
-            })
+            .execute(
+                "CREATE TABLE IF NOT EXISTS race_idempotency_keys (
+                   user_id VARCHAR(255) NOT NULL, idempotency_key VARCHAR(255) NOT NULL, status VARCHAR(255) NOT NULL,
+                   locked_until_ms BIGINT NOT NULL, response VARCHAR(255),
+                   PRIMARY KEY (user_id, idempotency_key))",
+                &[],
+            )
             .await?;
         Ok(Arc::new(Payments { connections, provider }))
     }
@@ -53,6 +51,9 @@ struct Payments {
     provider: Arc<Provider>,
 }
 
+const INSERT: &str = "INSERT INTO race_idempotency_keys (user_id, idempotency_key, status, locked_until_ms)
+                      VALUES (?, ?, ?, ?)";
+
 #[async_trait]
 impl Service for Payments {
     async fn prepare(&self, key: &str, start: Start) -> Result<(), BoxError> {
@@ -61,46 +62,21 @@ impl Service for Payments {
             Start::Lapsed => "PROCESSING",
             Start::Failed => "FAILED",
         };
-        let (key, lapsed) = (key.to_owned(), now_ms() - 1_000);
-        self.connections
-            .run(move |sql| {
-                sql.execute(
-                    "INSERT INTO race_idempotency_keys (user_id, idempotency_key, status, locked_until_ms)
-                     VALUES (?1, ?2, ?3, ?4)",
-                    params![USER, key, status, lapsed],
-                )
-            })
-            .await?;
+        let lapsed = now_ms() - 1_000;
+        self.connections.execute(INSERT, &[USER.into(), key.into(), status.into(), lapsed.into()]).await?;
         Ok(())
     }
 
     async fn pay(&self, key: &str) -> Result<(), BoxError> {
-        let now = now_ms();
+        let (sql, now) = (&self.connections, now_ms());
         let lock = now + i64::try_from(LOCK.as_millis())?;
-        let wanted = key.to_owned();
-        let inserted = self
-            .connections
-            .run(move |sql| {
-                sql.execute(
-                    "INSERT INTO race_idempotency_keys (user_id, idempotency_key, status, locked_until_ms)
-                     VALUES (?1, ?2, 'PROCESSING', ?3) ON CONFLICT (user_id, idempotency_key) DO NOTHING",
-                    params![USER, wanted, lock],
-                )
-            })
-            .await?;
+        let insert = sql.unless_there(INSERT);
+        let inserted = sql.execute(&insert, &[USER.into(), key.into(), "PROCESSING".into(), lock.into()]).await?;
         if inserted == 0 {
-            let wanted = key.to_owned();
-            let (status, locked_until): (String, i64) = self
-                .connections
-                .run(move |sql| {
-                    sql.query_row(
-                        "SELECT status, locked_until_ms FROM race_idempotency_keys
-                         WHERE user_id = ?1 AND idempotency_key = ?2",
-                        params![USER, wanted],
-                        |row| Ok((row.get(0)?, row.get(1)?)),
-                    )
-                })
-                .await?;
+            let select = "SELECT status, locked_until_ms FROM race_idempotency_keys
+                          WHERE user_id = ? AND idempotency_key = ?";
+            let row = sql.first(select, &[USER.into(), key.into()]).await?;
+            let (status, locked_until) = row.ok_or("the row is gone")?;
             if status == "SUCCEEDED" {
                 return Ok(()); // the stored response
             }
@@ -108,28 +84,15 @@ impl Service for Payments {
                 if now < locked_until {
                     return Ok(()); // 409, in flight
                 }
-                let wanted = key.to_owned();
-                self.connections
-                    .run(move |sql| {
-                        sql.execute(
-                            "UPDATE race_idempotency_keys SET locked_until_ms = ?3
-                             WHERE user_id = ?1 AND idempotency_key = ?2 AND status = 'PROCESSING'",
-                            params![USER, wanted, lock],
-                        )
-                    })
-                    .await?;
+                let take_over = "UPDATE race_idempotency_keys SET locked_until_ms = ?
+                                 WHERE user_id = ? AND idempotency_key = ? AND status = 'PROCESSING'";
+                sql.execute(take_over, &[lock.into(), USER.into(), key.into()]).await?;
             }
         }
-        let (key, response) = (key.to_owned(), self.provider.charge().await);
-        self.connections
-            .run(move |sql| {
-                sql.execute(
-                    "UPDATE race_idempotency_keys SET status = 'SUCCEEDED', response = ?3
-                     WHERE user_id = ?1 AND idempotency_key = ?2",
-                    params![USER, key, response],
-                )
-            })
-            .await?;
+        let response = self.provider.charge().await;
+        let complete = "UPDATE race_idempotency_keys SET status = 'SUCCEEDED', response = ?
+                        WHERE user_id = ? AND idempotency_key = ?";
+        sql.execute(complete, &[response.as_str().into(), USER.into(), key.into()]).await?;
         Ok(())
     }
 }

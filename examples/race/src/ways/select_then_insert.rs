@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use idem_sqlite::rusqlite::OptionalExtension;
 
 use super::{BoxError, Service, Way};
 use crate::database::{Connections, Database};
@@ -20,11 +19,11 @@ impl Way for SelectThenInsert {
     async fn service(&self, database: &Database, provider: Arc<Provider>) -> Result<Arc<dyn Service>, BoxError> {
         let connections = database.connections();
         connections
-            .run(|sql| {
-                sql.execute_batch(
-                    "CREATE TABLE IF NOT EXISTS race_charges (idempotency_key TEXT, charge TEXT NOT NULL)",
-                )
-            })
+            .execute(
+                "CREATE TABLE IF NOT EXISTS race_charges (
+                   idempotency_key VARCHAR(255), charge VARCHAR(255) NOT NULL, amount BIGINT NOT NULL)",
+                &[],
+            )
             .await?;
         Ok(Arc::new(Payments { connections, provider }))
     }
@@ -38,23 +37,13 @@ struct Payments {
 #[async_trait]
 impl Service for Payments {
     async fn pay(&self, key: &str) -> Result<(), BoxError> {
-        let wanted = key.to_owned();
-        let existing: Option<String> = self
-            .connections
-            .run(move |sql| {
-                sql.query_row("SELECT charge FROM race_charges WHERE idempotency_key = ?1", [wanted], |row| row.get(0))
-                    .optional()
-            })
-            .await?;
-        if existing.is_some() {
+        let select = "SELECT charge, amount FROM race_charges WHERE idempotency_key = ?";
+        if self.connections.first(select, &[key.into()]).await?.is_some() {
             return Ok(());
         }
-        let (key, charge) = (key.to_owned(), self.provider.charge().await);
-        self.connections
-            .run(move |sql| {
-                sql.execute("INSERT INTO race_charges (idempotency_key, charge) VALUES (?1, ?2)", [key, charge])
-            })
-            .await?;
+        let charge = self.provider.charge().await;
+        let insert = "INSERT INTO race_charges (idempotency_key, charge, amount) VALUES (?, ?, ?)";
+        self.connections.execute(insert, &[key.into(), charge.as_str().into(), 10_000.into()]).await?;
         Ok(())
     }
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use idem_core::{
     Claim, Claimed, Complete, End, Fault, Fingerprint, Idem, Identity, Key, Operation, Outcome, Request, Scope, Span,
-    Store,
 };
 
 use super::{BoxError, Service, Start, Way};
@@ -29,8 +28,7 @@ impl Way for WithIdem {
     }
 
     async fn service(&self, database: &Database, provider: Arc<Provider>) -> Result<Arc<dyn Service>, BoxError> {
-        let store: Arc<dyn Store> = Arc::new(database.store().clone());
-        Ok(Arc::new(Payments { idem: Idem::new(store), provider }))
+        Ok(Arc::new(Payments { idem: Idem::new(Arc::clone(database.store())), provider }))
     }
 }
 
