@@ -10,10 +10,12 @@
 //! | `IDEM_POSTGRES_URL`, `IDEM_MYSQL_URL`, `IDEM_MARIADB_URL`, `IDEM_REDIS_URL`, `IDEM_VALKEY_URL` | use this server |
 //! | `IDEM_POSTGRES_IMAGE`, … | another image, with its tag |
 //! | `IDEM_PROVIDER=url,container,local` | only these ways |
-//! | `IDEM_REQUIRE=postgres,mysql,…` | what is named here and not run is an error |
+//! | `IDEM_REQUIRE=postgres,mysql,…` | what is named here and not run is an error; `faketime` and `pgbouncer` too |
+//! | `IDEM_FAKETIME`, `IDEM_PGBOUNCER` | the file of such a [`Tool`] |
 
 mod kind;
 mod policy;
+mod tool;
 mod spec;
 
 mod endpoint;
@@ -47,3 +49,4 @@ pub use server::Server;
 pub use servers::Servers;
 pub use spec::{ContainerSpec, LocalSpec, ServerSpec, Step};
 pub use start::{available, start, take};
+pub use tool::{NoTool, Tool};

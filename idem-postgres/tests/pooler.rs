@@ -12,6 +12,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use common::*;
+use conformance::provider::{Policy, Tool};
 use idem_core::{Claimed, Completed, ErrorKind, Store};
 use idem_postgres::sqlx::Connection;
 use idem_postgres::sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions};
@@ -29,17 +30,17 @@ struct Pooler {
 
 impl Pooler {
     async fn find() -> Option<Pooler> {
-        let named = std::env::var_os("IDEM_PGBOUNCER").map(PathBuf::from);
-        let program = named.clone().unwrap_or_else(|| PathBuf::from("/usr/sbin/pgbouncer"));
-        let output = Command::new(&program).arg("--version").output().await;
-        let text = match output {
-            Ok(output) => String::from_utf8_lossy(&output.stdout).into_owned(),
-            Err(error) => {
-                assert!(named.is_none(), "IDEM_PGBOUNCER cannot be run: {error}");
-                eprintln!("not run: no PgBouncer: {error}");
+        let policy = Policy::from_env().expect("the variables are understood");
+        let program = match Tool::PgBouncer.find(&policy) {
+            Ok(program) => program,
+            Err(missing) => {
+                assert!(!missing.required, "{missing}");
+                eprintln!("not run: {missing}");
                 return None;
             }
         };
+        let output = Command::new(&program).arg("--version").output().await.expect("PgBouncer runs");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let mut numbers = text.split_whitespace().nth(1).expect("a version").split('.').map(|part| part.parse());
         let mut next = || numbers.next().expect("a number").expect("a number");
         Some(Pooler { program, version: (next(), next()) })

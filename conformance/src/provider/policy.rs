@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Kind, Way};
+use super::{Kind, Tool, Way};
 
 /// Which ways may be tried, which servers must be there, and what the variables say.
 #[derive(Clone, Debug)]
@@ -12,12 +12,14 @@ pub struct Policy {
     pub ways: BTreeSet<Way>,
     /// The kinds that must run.
     pub required: BTreeSet<Kind>,
+    /// The tools that must be there.
+    pub tools: BTreeSet<Tool>,
 }
 
 impl Default for Policy {
     /// Every way, and nothing that must run.
     fn default() -> Policy {
-        Policy { ways: BTreeSet::from(Way::ALL), required: BTreeSet::new() }
+        Policy { ways: BTreeSet::from(Way::ALL), required: BTreeSet::new(), tools: BTreeSet::new() }
     }
 }
 
@@ -36,8 +38,14 @@ impl Policy {
     /// A name that does not exist.
     pub fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Policy, PolicyError> {
         let ways = names("IDEM_PROVIDER", &variable)?;
-        let required = names("IDEM_REQUIRE", &variable)?;
-        Ok(Policy { ways: if ways.is_empty() { BTreeSet::from(Way::ALL) } else { ways }, required })
+        let (mut required, mut tools) = (BTreeSet::new(), BTreeSet::new());
+        for need in names("IDEM_REQUIRE", &variable)? {
+            match need {
+                Need::Server(kind) => required.insert(kind),
+                Need::Tool(tool) => tools.insert(tool),
+            };
+        }
+        Ok(Policy { ways: if ways.is_empty() { BTreeSet::from(Way::ALL) } else { ways }, required, tools })
     }
 
     /// The same with this way only.
@@ -45,6 +53,27 @@ impl Policy {
     pub fn only(mut self, way: Way) -> Policy {
         self.ways = BTreeSet::from([way]);
         self
+    }
+}
+
+/// What `IDEM_REQUIRE` can name.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Need {
+    Server(Kind),
+    Tool(Tool),
+}
+
+impl FromStr for Need {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Need, String> {
+        if let Ok(tool) = text.parse() {
+            return Ok(Need::Tool(tool));
+        }
+        text.parse().map(Need::Server).map_err(|reason| {
+            let tools = Tool::ALL.map(Tool::name).join(", ");
+            format!("{reason}; and the tools {tools}")
+        })
     }
 }
 
@@ -100,6 +129,13 @@ mod tests {
         let policy = policy(" local, ", "mysql,postgres,").unwrap();
         assert_eq!(policy.ways, BTreeSet::from([Way::Local]));
         assert_eq!(policy.required, BTreeSet::from([Kind::Postgres, Kind::MySql]));
+    }
+
+    #[test]
+    fn a_tool_can_be_required_beside_servers() {
+        let policy = policy("", "mysql,faketime,pgbouncer").unwrap();
+        assert_eq!(policy.required, BTreeSet::from([Kind::MySql]));
+        assert_eq!(policy.tools, BTreeSet::from(Tool::ALL));
     }
 
     #[test]

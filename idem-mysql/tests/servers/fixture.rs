@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use conformance::provider::Kind;
+use conformance::provider::{Kind, Way};
 use futures::future::BoxFuture;
 use idem_core::{
     Claim, ClaimBuilder, Claimed, Complete, Completed, End, Fingerprint, Grant, Identity, Key, Operation, Record,
@@ -21,6 +21,7 @@ use crate::place::Place;
 #[derive(Clone)]
 pub(crate) struct Fixture {
     pub(crate) kind: Kind,
+    pub(crate) way: Way,
     pub(crate) url: String,
     pub(crate) store: MySqlStore,
 }
@@ -46,7 +47,7 @@ pub(crate) fn run(place: &Place, trial: fn(Fixture) -> BoxFuture<'static, ()>) {
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         runtime.block_on(async {
             let store = MySqlStore::open(&url).await.expect("opened");
-            let fixture = Fixture { kind: place.kind(), url, store: store.clone() };
+            let fixture = Fixture { kind: place.kind(), way: place.way(), url, store: store.clone() };
             trial(fixture).await;
             store.close().await;
         });

@@ -6,11 +6,13 @@
 #![allow(clippy::expect_used)] // A test fails by panicking.
 
 mod cancelling;
+mod clocks;
 mod contract;
 mod equivalence;
 mod errors;
 mod fixture;
 mod joining;
+mod killed;
 mod locking;
 mod opening;
 mod place;
@@ -48,9 +50,14 @@ const ALL: &[(&str, &[Run])] = &[
     ("cancelling", cancelling::TRIALS),
     ("joining", joining::TRIALS),
     ("errors", errors::TRIALS),
+    ("clocks", clocks::TRIALS),
+    ("killed", killed::TRIALS),
 ];
 
 fn main() -> ExitCode {
+    if clocks::run_as_one() {
+        return ExitCode::SUCCESS;
+    }
     let arguments = Arguments::from_args();
     let places = match Place::all() {
         Ok(places) => places,

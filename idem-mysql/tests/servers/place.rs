@@ -53,6 +53,10 @@ impl Place {
         self.kind
     }
 
+    pub(crate) fn way(&self) -> Way {
+        self.way
+    }
+
     /// The URL of a database of this name on the server, which the first trial starts.
     pub(crate) fn url(&self, database: &str) -> String {
         let server = self.server.get_or_init(|| {
