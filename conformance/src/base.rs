@@ -5,16 +5,18 @@ mod apart;
 mod in_memory;
 #[cfg(feature = "memory")]
 mod memory;
-#[cfg(feature = "servers")]
+#[cfg(feature = "mysql")]
+mod mysql;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
 mod place;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "mysql", feature = "postgres"))]
 mod columns;
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod script;
 
 use std::sync::Arc;
@@ -24,7 +26,9 @@ use apart::Apart;
 pub use in_memory::{Ageable, InMemory, Sharing};
 #[cfg(feature = "memory")]
 pub use memory::memory;
-#[cfg(feature = "servers")]
+#[cfg(feature = "mysql")]
+pub use mysql::MySql;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
 pub use place::Place;
 #[cfg(feature = "postgres")]
 pub use postgres::Postgres;
@@ -32,7 +36,7 @@ pub use postgres::Postgres;
 pub use sqlite::Sqlite;
 
 use crate::Harness;
-#[cfg(feature = "servers")]
+#[cfg(any(feature = "mysql", feature = "postgres"))]
 use crate::provider::Kind;
 
 /// A backend that there is a harness for, whether this build has it or not.
@@ -50,6 +54,8 @@ pub const ALL: &[Base] = &[
     Base { name: "memory", feature: "memory" },
     Base { name: "sqlite", feature: "sqlite" },
     Base { name: "postgres", feature: "postgres" },
+    Base { name: "mysql", feature: "mysql" },
+    Base { name: "mariadb", feature: "mysql" },
 ];
 
 /// Why there is no harness.
@@ -80,6 +86,10 @@ pub async fn find(name: &str, url: Option<&str>) -> Result<Arc<dyn Harness>, Mis
         "sqlite" if name == base.name => Ok(Arc::new(Sqlite::new(url))),
         #[cfg(feature = "postgres")]
         "postgres" => Ok(Arc::new(Postgres::new(place(Kind::Postgres, name, url).await?))),
+        #[cfg(feature = "mysql")]
+        "mysql" => Ok(Arc::new(MySql::new(place(Kind::MySql, name, url).await?))),
+        #[cfg(feature = "mysql")]
+        "mariadb" => Ok(Arc::new(MySql::new(place(Kind::MariaDb, name, url).await?))),
         "memory" | "sqlite" if name != base.name => Err(Missing::Unknown),
         _ => {
             // Not every build has a backend with a URL.
@@ -104,6 +114,12 @@ pub async fn every() -> Result<Vec<Arc<dyn Harness>>, String> {
     for place in Place::all(Kind::Postgres).await? {
         all.push(Arc::new(Postgres::new(place)));
     }
+    #[cfg(feature = "mysql")]
+    for kind in [Kind::MySql, Kind::MariaDb] {
+        for place in Place::all(kind).await? {
+            all.push(Arc::new(MySql::new(place)));
+        }
+    }
     Ok(all)
 }
 
@@ -122,7 +138,7 @@ fn is_release(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_digit()) && text.chars().all(|c| c.is_ascii_digit() || c == '.')
 }
 
-#[cfg(feature = "servers")]
+#[cfg(any(feature = "mysql", feature = "postgres"))]
 async fn place(kind: Kind, name: &str, url: Option<&str>) -> Result<Place, Missing> {
     if let Some(url) = url {
         return Ok(Place::at(kind, url));

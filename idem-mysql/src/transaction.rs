@@ -1,5 +1,5 @@
-//! The application's rows and the record in one transaction of the application's: [`settle`](MySqlStore::settle) and
-//! [`once`](MySqlStore::once).
+//! The application's rows and the record in one transaction of the application's: [`settle`](MySqlStore::settle),
+//! [`once`](MySqlStore::once), and [`complete_in`](MySqlStore::complete_in) for those who commit by themselves.
 
 use std::fmt;
 use std::future::Future;
@@ -192,6 +192,27 @@ impl MySqlStore {
             }
         };
         Ok(Once::Answered(answered, transaction))
+    }
+
+    /// Ends an attempt inside a transaction that the caller commits: for frameworks that keep the transaction to
+    /// themselves. Prefer [`settle`](MySqlStore::settle).
+    ///
+    /// # Behavior
+    /// - `Stored`: true when the caller's commit is. A lost reply of that commit is the caller's to resolve, by
+    ///   repeating this in a new transaction: `AlreadyStored` says that the first was committed.
+    /// - `AlreadyStored` or `Lost`: the caller rolls back (F5b). MySQL does not see to it.
+    ///
+    /// # Errors
+    /// As [`settle`](MySqlStore::settle). The caller rolls back.
+    ///
+    /// # Cancel safety
+    /// Dropped, nothing is known of the transaction but that it is not committed: roll it back.
+    pub async fn complete_in(
+        &self,
+        transaction: &mut Transaction<'_>,
+        complete: &Complete,
+    ) -> Result<Completed, Error> {
+        self.run_complete(transaction, complete).await
     }
 
     async fn run_complete(&self, transaction: &mut Transaction<'_>, complete: &Complete) -> Result<Completed, Error> {
