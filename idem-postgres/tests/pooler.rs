@@ -1,6 +1,6 @@
 //! PgBouncer between the store and the server: what is safe works, what is not is refused with the remedy.
 //!
-//! `IDEM_PGBOUNCER` names the program; else the one on this machine is taken, if there is one.
+//! `IDEM_PGBOUNCER` names the programs; else the one on this machine is taken, if there is one.
 
 #![allow(clippy::expect_used)] // A test fails by panicking.
 
@@ -29,21 +29,26 @@ struct Pooler {
 }
 
 impl Pooler {
-    async fn find() -> Option<Pooler> {
+    /// Every version that is here; none, said why, where there is none.
+    async fn all() -> Vec<Pooler> {
         let policy = Policy::from_env().expect("the variables are understood");
-        let program = match Tool::PgBouncer.find(&policy) {
-            Ok(program) => program,
+        let programs = match Tool::PgBouncer.find_all(&policy) {
+            Ok(programs) => programs,
             Err(missing) => {
                 assert!(!missing.required, "{missing}");
                 eprintln!("not run: {missing}");
-                return None;
+                return Vec::new();
             }
         };
-        let output = Command::new(&program).arg("--version").output().await.expect("PgBouncer runs");
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let mut numbers = text.split_whitespace().nth(1).expect("a version").split('.').map(|part| part.parse());
-        let mut next = || numbers.next().expect("a number").expect("a number");
-        Some(Pooler { program, version: (next(), next()) })
+        let mut poolers = Vec::new();
+        for program in programs {
+            let output = Command::new(&program).arg("--version").output().await.expect("PgBouncer runs");
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            let mut numbers = text.split_whitespace().nth(1).expect("a version").split('.').map(|part| part.parse());
+            let mut next = || numbers.next().expect("a number").expect("a number");
+            poolers.push(Pooler { program, version: (next(), next()) });
+        }
+        poolers
     }
 
     fn tracks(&self) -> bool {
@@ -145,45 +150,48 @@ async fn works(running: &Running) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn session_mode_works() {
-    let Some(pooler) = Pooler::find().await else { return };
-    let Some(place) = place().await else { return };
-    let running = pooler.run(&place, "pool_mode = session").await;
-    works(&running).await;
+    for pooler in Pooler::all().await {
+        let Some(place) = place().await else { return };
+        let running = pooler.run(&place, "pool_mode = session").await;
+        works(&running).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn transaction_mode_works_where_statements_are_tracked_and_is_refused_where_not() {
-    let Some(pooler) = Pooler::find().await else { return };
-    let Some(place) = place().await else { return };
-    if pooler.tracks() {
-        let running = pooler.run(&place, "pool_mode = transaction\nmax_prepared_statements = 200").await;
-        works(&running).await;
-        // Unnamed statements are tracked by no version.
-        let bare = running.options.clone().extra_float_digits(None).statement_cache_capacity(0);
-        let pool = PgPoolOptions::new().connect_lazy_with(bare);
-        let error = PostgresStore::on_pool(pool).schema(&place.schema).open().await.expect_err("refused");
-        assert_eq!((error.kind(), error.is_retryable()), (ErrorKind::Unsupported, false), "{error:?}");
-    }
-    let untracked = if pooler.tracks() { "max_prepared_statements = 0" } else { "" };
-    let running = pooler.run(&place, &format!("pool_mode = transaction\n{untracked}")).await;
-    for _ in 0..5 {
-        let error = running.builder().limits_of_the_role().open().await.expect_err("refused");
-        assert_eq!((error.kind(), error.is_retryable()), (ErrorKind::Unsupported, false), "{error:?}");
-        assert!(error.message().contains("max_prepared_statements"), "{error}");
+    for pooler in Pooler::all().await {
+        let Some(place) = place().await else { return };
+        if pooler.tracks() {
+            let running = pooler.run(&place, "pool_mode = transaction\nmax_prepared_statements = 200").await;
+            works(&running).await;
+            // Unnamed statements are tracked by no version.
+            let bare = running.options.clone().extra_float_digits(None).statement_cache_capacity(0);
+            let pool = PgPoolOptions::new().connect_lazy_with(bare);
+            let error = PostgresStore::on_pool(pool).schema(&place.schema).open().await.expect_err("refused");
+            assert_eq!((error.kind(), error.is_retryable()), (ErrorKind::Unsupported, false), "{error:?}");
+        }
+        let untracked = if pooler.tracks() { "max_prepared_statements = 0" } else { "" };
+        let running = pooler.run(&place, &format!("pool_mode = transaction\n{untracked}")).await;
+        for _ in 0..5 {
+            let error = running.builder().limits_of_the_role().open().await.expect_err("refused");
+            assert_eq!((error.kind(), error.is_retryable()), (ErrorKind::Unsupported, false), "{error:?}");
+            assert!(error.message().contains("max_prepared_statements"), "{error}");
+        }
     }
 }
 
 #[tokio::test]
 async fn options_that_a_pooler_refuses_or_drops_are_missed() {
-    let Some(pooler) = Pooler::find().await else { return };
-    let Some(server) = own_server().await else { return };
-    let place = Place::on(server).await;
-    let running = pooler.run(&place, "pool_mode = session").await;
-    let error = running.builder().open().await.expect_err("refused by the pooler");
-    assert_eq!((error.kind(), error.is_retryable()), (ErrorKind::Unsupported, false), "{error:?}");
-    assert!(error.message().contains("limits_of_the_role"), "{error}");
-    let running = pooler.run(&place, "pool_mode = session\nignore_startup_parameters = options").await;
-    let error = running.builder().open().await.expect_err("dropped by the pooler");
-    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
-    assert!(error.message().contains("lock_timeout"), "{error}");
+    for pooler in Pooler::all().await {
+        let Some(server) = own_server().await else { return };
+        let place = Place::on(server).await;
+        let running = pooler.run(&place, "pool_mode = session").await;
+        let error = running.builder().open().await.expect_err("refused by the pooler");
+        assert_eq!((error.kind(), error.is_retryable()), (ErrorKind::Unsupported, false), "{error:?}");
+        assert!(error.message().contains("limits_of_the_role"), "{error}");
+        let running = pooler.run(&place, "pool_mode = session\nignore_startup_parameters = options").await;
+        let error = running.builder().open().await.expect_err("dropped by the pooler");
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
+        assert!(error.message().contains("lock_timeout"), "{error}");
+    }
 }

@@ -27,7 +27,7 @@ impl Tool {
         }
     }
 
-    /// The variable that names its file.
+    /// The variable that names its file, or several of them as `PATH` does.
     #[must_use]
     pub fn variable(self) -> &'static str {
         match self {
@@ -36,15 +36,28 @@ impl Tool {
         }
     }
 
-    /// Where it is: what its [variable](Tool::variable) says, or where Debian's package puts it.
+    /// Where it is: what its [variable](Tool::variable) says, or where Debian's package puts it. The first of several.
     ///
     /// # Errors
     /// There is none.
     pub fn find(self, policy: &Policy) -> Result<PathBuf, NoTool> {
-        let named = std::env::var_os(self.variable()).map(PathBuf::from);
-        let places = named.map_or_else(|| self.places(), |path| vec![path]);
-        let found = places.into_iter().find(|path| path.is_file());
-        found.ok_or_else(|| NoTool { tool: self, required: policy.tools.contains(&self) })
+        Ok(self.find_all(policy)?.swap_remove(0))
+    }
+
+    /// The same, and every one of several: their versions may behave in other ways.
+    ///
+    /// # Errors
+    /// There is none, or one that is named is no file.
+    pub fn find_all(self, policy: &Policy) -> Result<Vec<PathBuf>, NoTool> {
+        let missing = NoTool { tool: self, required: policy.tools.contains(&self) };
+        let found = match std::env::var_os(self.variable()) {
+            Some(named) => {
+                let named: Vec<_> = std::env::split_paths(&named).collect();
+                if named.iter().all(|path| path.is_file()) { named } else { Vec::new() }
+            }
+            None => self.places().into_iter().filter(|path| path.is_file()).collect(),
+        };
+        if found.is_empty() { Err(missing) } else { Ok(found) }
     }
 
     fn places(self) -> Vec<PathBuf> {
