@@ -1,6 +1,6 @@
 //! Ready-made harnesses. Each is behind a feature, and all are off by default.
 
-#[cfg(feature = "servers")]
+#[cfg(any(feature = "mysql", feature = "postgres"))]
 mod apart;
 mod in_memory;
 #[cfg(feature = "memory")]
@@ -21,7 +21,7 @@ mod script;
 
 use std::sync::Arc;
 
-#[cfg(feature = "servers")]
+#[cfg(any(feature = "mysql", feature = "postgres"))]
 use apart::Apart;
 pub use in_memory::{Ageable, InMemory, Sharing};
 #[cfg(feature = "memory")]
@@ -103,7 +103,7 @@ pub async fn find(name: &str, url: Option<&str>) -> Result<Arc<dyn Harness>, Mis
 ///
 /// # Errors
 /// A variable of the environment that says something impossible.
-#[allow(clippy::vec_init_then_push)] // What is pushed depends on the features.
+#[allow(clippy::vec_init_then_push, unused_mut)] // What is pushed depends on the features.
 pub async fn every() -> Result<Vec<Arc<dyn Harness>>, String> {
     let mut all: Vec<Arc<dyn Harness>> = Vec::new();
     #[cfg(feature = "memory")]
