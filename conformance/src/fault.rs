@@ -7,6 +7,8 @@ mod proxy;
 mod plan;
 mod connection;
 mod window;
+#[cfg(test)]
+mod tests;
 
 pub use plan::{Fault, Line};
 pub use proxy::Proxy;

@@ -81,11 +81,6 @@ pub(super) async fn run(client: TcpStream, plan: Arc<Plan>) {
                 hold(&mut ends, &plan, armed, way).await
             }
             (Some(armed), Turn::Client) => match armed.fault {
-                Fault::LoseRequest => {
-                    // What the rule gets has no other end: there is nothing to hold.
-                    plan.open(armed, Held::new().0);
-                    None
-                }
                 Fault::HoldRequest => {
                     turn = Turn::Client;
                     let way = Way { to_server: piece.to_vec(), to_client: Vec::new() };

@@ -21,11 +21,9 @@ pub enum Line {
 /// What happens to one request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// The server never sees it, and the connection is reset.
-    LoseRequest,
-    /// It is held, and nothing of it is with the server yet.
+    /// It is held, and nothing of it is with the server yet. Cut then, it is lost.
     HoldRequest,
-    /// It is delivered, and its reply is held.
+    /// It is delivered, and its reply is held. Cut then, the reply is lost.
     HoldReply,
 }
 
@@ -89,6 +87,10 @@ impl Plan {
 
     pub(super) fn arm(&self, armed: Armed) {
         self.lock().armed = Some(armed);
+    }
+
+    pub(super) fn disarm(&self) {
+        self.lock().armed = None;
     }
 
     /// Counts a request, and gives the fault that is meant for it.

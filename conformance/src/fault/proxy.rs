@@ -54,7 +54,7 @@ impl Proxy {
     }
 
     /// Waits until no request has come for a moment. A driver may have something to say after its call has ended: it
-    /// tests a connection that it takes back. What comes later all the same is one more point at which a rule cuts.
+    /// tests a connection that it takes back.
     pub async fn quiet(&self) {
         loop {
             let before = self.requests();
@@ -75,7 +75,7 @@ impl Proxy {
     pub fn arm(&self, fault: Fault, nth: u64, then: Line) -> Window {
         let (opens, opened) = oneshot::channel();
         self.plan.arm(Armed::new(fault, nth, then, opens));
-        Window::new(opened)
+        Window::new(opened, nth, Arc::clone(&self.plan))
     }
 }
 

@@ -1,30 +1,45 @@
 //! What a rule holds while a fault's window is open.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
-/// A fault that was armed, and the moment when it meets its request.
-#[derive(Debug)]
+use super::plan::Plan;
+
+/// In which a call ends that does not wait for what is held.
+const MOMENT: Duration = Duration::from_millis(250);
+
+/// A fault that was armed, and the moment when it meets its request. Dropped, it is disarmed.
 pub struct Window {
     opened: oneshot::Receiver<Held>,
+    nth: u64,
+    plan: Arc<Plan>,
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        self.plan.disarm();
+    }
 }
 
 impl Window {
-    pub(super) fn new(opened: oneshot::Receiver<Held>) -> Window {
-        Window { opened }
+    pub(super) fn new(opened: oneshot::Receiver<Held>, nth: u64, plan: Arc<Plan>) -> Window {
+        Window { opened, nth, plan }
     }
 
-    /// Makes a call, and does something once the fault has met its request.
+    /// Makes a call, and does something while the fault holds a request of it, or its reply.
     ///
     /// # Behavior
-    /// None for what was done, when the call ended and the fault had met nothing: then nothing was tested.
+    /// None for what was done, when the call ended without: the fault met nothing, or a request that is not the call's,
+    /// which a driver sends behind it, as a test of a connection that it takes back. A call that does not end while its
+    /// nth request is held waits for it; the first is its own without a look.
     pub async fn during<T, M>(
         mut self,
         call: impl Future<Output = T>,
         meanwhile: impl AsyncFnOnce(Held) -> M,
     ) -> (T, Option<M>) {
-        let (ended, is_over) = oneshot::channel::<()>();
+        let (ended, mut is_over) = oneshot::channel::<()>();
         let call = async move {
             let answer = call.await;
             drop(ended);
@@ -34,12 +49,12 @@ impl Window {
             let held = tokio::select! {
                 biased; // A call that ends by the fault ends after it.
                 held = &mut self.opened => held.ok(),
-                _ = is_over => self.opened.try_recv().ok(),
-            };
-            match held {
-                Some(held) => Some(meanwhile(held).await),
-                None => None,
+                _ = &mut is_over => self.opened.try_recv().ok(),
+            }?;
+            if self.nth > 1 && tokio::time::timeout(MOMENT, is_over).await.is_ok() {
+                return None;
             }
+            Some(meanwhile(held).await)
         };
         tokio::join!(call, meanwhile)
     }

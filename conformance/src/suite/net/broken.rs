@@ -26,6 +26,7 @@ pub(super) async fn black_hole(t: &Trial) -> Outcome {
     let identity = t.identity()?;
     // The connection is there, and in use, before the line falls silent.
     store.get(&identity).await?;
+    proxy.quiet().await;
     let requests = proxy.requests();
     proxy.set(Line::Silent);
     let mut ends: Vec<(&str, BoxFuture<'_, Result<(), Error>>)> = Vec::new();

@@ -1,13 +1,14 @@
 //! Requests and replies that are lost, at every round trip of a call.
 
 use idem_core::{Error, ErrorKind};
+use tokio::time::error::Elapsed;
 
 use crate::fault::{Fault, Held, Line, Proxy};
-use crate::suite::call::{Call, Kind, finish};
-use crate::trial::{Handle, Outcome, SLACK, Stage, Stop, Trial, ensure};
+use crate::suite::call::{Answer, Call, Kind, finish};
+use crate::trial::{DEADLINE, Handle, Outcome, SLACK, Stage, Stop, Trial, ensure};
 
-/// How many calls are measured.
-const MEASURED: usize = 4;
+/// No call has more round trips.
+pub(super) const MOST: u64 = 64;
 
 /// What is cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,36 +32,59 @@ enum After {
 pub(super) async fn at_every_round_trip(t: &Trial, kind: Kind, lost: Lost) -> Outcome {
     let proxy = t.proxy().await?;
     let store = t.through(&proxy).await?;
-    let mut effects = 0;
-    for after in [After::Whole, After::Down] {
-        let round_trips = measure(t, &proxy, &store, kind).await?;
-        t.takes(kind.name(), round_trips);
-        for nth in 1..=round_trips {
-            effects += usize::from(once(t, &proxy, &store, kind, lost, nth, after).await?);
-        }
+    let effects = until_its_end(t, &proxy, &store, kind, lost, After::Whole).await?
+        + until_its_end(t, &proxy, &store, kind, lost, After::Down).await?;
+    seen(kind, lost, effects)
+}
+
+/// Every reply from some one on is lost: what is known then, and what a repeat tells (ERR-002).
+pub(in crate::suite) async fn replies_lost_for_good(t: &Trial) -> Outcome {
+    let proxy = t.proxy().await?;
+    let store = t.through(&proxy).await?;
+    replay(t, &proxy, &store).await?;
+    for kind in [Kind::ClaimOfNothing, Kind::ClaimOfLapsed, Kind::Complete, Kind::Renew, Kind::Release] {
+        let effects = until_its_end(t, &proxy, &store, kind, Lost::Reply, After::Down).await?;
+        seen(kind, Lost::Reply, effects)?;
     }
-    // That nothing of it was ever seen would mean that no reply was lost that mattered.
+    Ok(())
+}
+
+/// That no effect was ever seen would mean that no reply was lost that mattered.
+fn seen(kind: Kind, lost: Lost, effects: usize) -> Outcome {
     if lost == Lost::Reply && effects == 0 {
         return Err(Stop::Error(format!("no lost reply of a {} had an effect behind it", kind.name())));
     }
     Ok(())
 }
 
-/// How many round trips this kind of call takes on a warm connection: the fewest of some, since a new connection logs in
-/// and prepares its statements, and a driver tests a connection that it takes back.
-pub(super) async fn measure(t: &Trial, proxy: &Proxy, store: &Handle, kind: Kind) -> Result<u64, Stop> {
-    let mut fewest = u64::MAX;
-    for _ in 0..MEASURED {
-        let call = kind.call(t).await?;
-        proxy.quiet().await;
-        let before = proxy.requests();
-        finish(&call, store, "on a line without faults").await?;
-        fewest = fewest.min(proxy.requests() - before);
+/// Cuts round trip after round trip, until the call has no more. Says how often an effect was seen behind a lost reply.
+async fn until_its_end(
+    t: &Trial,
+    proxy: &Proxy,
+    store: &Handle,
+    kind: Kind,
+    lost: Lost,
+    after: After,
+) -> Result<usize, Stop> {
+    let mut effects = 0;
+    for nth in 1..=MOST {
+        match once(t, proxy, store, kind, lost, nth, after).await? {
+            Cut::Met { effect } => effects += usize::from(effect),
+            Cut::NotTheCalls => {
+                t.takes(kind.name(), nth - 1);
+                return Ok(effects);
+            }
+        }
     }
-    match fewest {
-        0 => Err(Stop::Error("the harness does not open handles through the proxy's address".into())),
-        round_trips => Ok(round_trips),
-    }
+    Err(Stop::Error(format!("a {} has no end, after {MOST} round trips", kind.name())))
+}
+
+/// What a cut met.
+enum Cut {
+    /// A round trip of the call. Was its effect seen, while the reply was on its way?
+    Met { effect: bool },
+    /// The call has no such round trip.
+    NotTheCalls,
 }
 
 /// Makes the connection warm, so that the next call has nothing to prepare.
@@ -71,7 +95,7 @@ pub(super) async fn warm(t: &Trial, proxy: &Proxy, store: &Handle, kind: Kind) -
     Ok(())
 }
 
-/// One cut. Says whether the effect was seen while the reply was on its way.
+/// One cut.
 async fn once(
     t: &Trial,
     proxy: &Proxy,
@@ -80,12 +104,12 @@ async fn once(
     lost: Lost,
     nth: u64,
     after: After,
-) -> Result<bool, Stop> {
+) -> Result<Cut, Stop> {
     warm(t, proxy, store, kind).await?;
     let call = kind.call(t).await?;
     let before = t.row(call.identity()).await?;
     let fault = match lost {
-        Lost::Request => Fault::LoseRequest,
+        Lost::Request => Fault::HoldRequest,
         Lost::Reply => Fault::HoldReply,
     };
     let then = match after {
@@ -97,11 +121,13 @@ async fn once(
         held.cut();
         row
     };
-    let sent = tokio::time::timeout(crate::trial::DEADLINE + SLACK, call.send(store.raw()));
+    let sent = tokio::time::timeout(DEADLINE + SLACK, call.send(store.raw()));
     let (answer, seen) = proxy.arm(fault, nth, then).during(sent, seen).await;
     let what = format!("a {} that lost the {lost:?} of round trip {nth}", kind.name());
     let Some(seen) = seen else {
-        return Err(Stop::Error(format!("{what} did not: the fault met nothing")));
+        proxy.set(Line::Pass);
+        past_the_end(t, &call, answer, nth, &what).await?;
+        return Ok(Cut::NotTheCalls);
     };
     let seen = call.is_in(seen?.as_ref()) && lost == Lost::Reply;
     let Ok(answer) = answer else { return Err(Stop::Fail(format!("{what} does not end"))) };
@@ -127,7 +153,7 @@ async fn once(
         let attempts = before.filter(|_| kind == Kind::ClaimOfLapsed).map_or(1, |before| before.attempt + 1);
         ensure!(row.attempt == attempts, "{what} and its repeats are attempt {}, expected {attempts}", row.attempt);
     }
-    Ok(seen)
+    Ok(Cut::Met { effect: seen })
 }
 
 /// An error that says no more than is known.
@@ -141,36 +167,44 @@ pub(in crate::suite) fn honest(error: &Error, what: &str, applied: bool) -> Outc
     }
 }
 
-/// Every reply from this one on is lost: what is known then, and what a repeat tells (ERR-002).
-pub(in crate::suite) async fn replies_lost_for_good(t: &Trial) -> Outcome {
-    let proxy = t.proxy().await?;
-    let store = t.through(&proxy).await?;
-    replay(t, &proxy, &store).await?;
-    for kind in [Kind::ClaimOfNothing, Kind::ClaimOfLapsed, Kind::Complete, Kind::Renew, Kind::Release] {
-        let last = measure(t, &proxy, &store, kind).await?;
-        let mut seen = false;
-        for _ in 0..MEASURED {
-            // What a driver says between two calls may take the place of the call's own request.
-            seen = seen || once(t, &proxy, &store, kind, Lost::Reply, last, After::Down).await?;
-        }
-        if !seen {
-            let what = kind.name();
-            return Err(Stop::Error(format!("the last reply of a {what} was lost, and its effect is never there")));
+/// The call ended without the round trip that was to be cut: it was answered, and is in the record.
+pub(super) async fn past_the_end(
+    t: &Trial,
+    call: &Call,
+    answer: Result<Result<Answer, Error>, Elapsed>,
+    nth: u64,
+    what: &str,
+) -> Outcome {
+    if nth == 1 {
+        return Err(Stop::Error("the harness does not open handles through the proxy's address".into()));
+    }
+    match answer {
+        Err(_) => Err(Stop::Fail(format!("{what} does not end"))),
+        Ok(Err(error)) => Err(Stop::Inconclusive(format!("{what} ended before it was cut: {error}"))),
+        Ok(Ok(answer)) => {
+            ensure!(call.is_right(&answer), "{what} was answered {answer:?}");
+            let row = t.row(call.identity()).await?;
+            ensure!(call.is_in(row.as_ref()), "{what} was answered {answer:?}, and the record does not show it");
+            Ok(())
         }
     }
-    Ok(())
 }
 
 /// How many round trips a replay takes, for the report.
 async fn replay(t: &Trial, proxy: &Proxy, store: &Handle) -> Outcome {
     let (identity, _) = t.staged(Stage::Succeeded).await?;
-    let mut fewest = u64::MAX;
-    for _ in 0..MEASURED {
+    for nth in 1..=MOST {
+        let claim = t.usual(&identity)?;
+        store.replay(&claim, "of a finished identity").await?;
         proxy.quiet().await;
-        let before = proxy.requests();
-        store.replay(&t.usual(&identity)?, "of a finished identity").await?;
-        fewest = fewest.min(proxy.requests() - before);
+        let window = proxy.arm(Fault::HoldReply, nth, Line::Pass);
+        let replayed = store.replay(&claim, "of a finished identity");
+        let (replayed, met) = window.during(replayed, async |held: Held| held.deliver(SLACK).await).await;
+        replayed?;
+        if met.is_none() {
+            t.takes("replay", nth - 1);
+            return Ok(());
+        }
     }
-    t.takes("replay", fewest);
-    Ok(())
+    Err(Stop::Error(format!("a replay has no end, after {MOST} round trips")))
 }

@@ -39,7 +39,7 @@ pub(super) async fn commit(t: &Trial) -> Outcome {
     let mut effects = 0;
     for joins in [Joins::Settle, Joins::Once] {
         let round_trips = count(t, &proxy, joins).await?;
-        for fault in [Fault::LoseRequest, Fault::HoldReply] {
+        for fault in [Fault::HoldRequest, Fault::HoldReply] {
             for nth in 1..=round_trips {
                 effects += usize::from(cut(t, &proxy, joins, fault, nth).await?);
             }
