@@ -3,7 +3,7 @@
 //! The codes are those of <https://www.postgresql.org/docs/current/errcodes-appendix.html>; error texts decide nothing,
 //! and are not passed on once a statement was sent: they may show a key (clause X6).
 
-use std::fmt;
+use std::{fmt, io};
 
 use idem_core::{Error, ErrorKind};
 
@@ -210,6 +210,10 @@ fn unsent(error: &sqlx::Error) -> Class {
         },
         Sql::PoolTimedOut => Class::Passing("no connection was free in time"),
         Sql::PoolClosed => Class::Lasting("the store is closed"),
+        // So rustls reports a certificate: the next try would meet the same one.
+        Sql::Io(error) if error.kind() == io::ErrorKind::InvalidData => {
+            Class::Lasting("no encrypted connection: the server's certificate is not trusted, or not for this host")
+        }
         Sql::Io(_) => Class::Passing("the server cannot be reached"),
         Sql::Protocol(_) => Class::Passing("the server answered something else than PostgreSQL does"),
         Sql::Tls(_) | Sql::Configuration(_) => Class::Lasting("the connection cannot be made as it is configured"),

@@ -1,0 +1,82 @@
+//! Encrypted connections, to a server whose certificate is from an authority that only this test knows.
+
+#![allow(clippy::expect_used)] // A test fails by panicking.
+
+mod common;
+
+use common::*;
+use idem_core::{Claimed, Completed, ErrorKind, Store};
+use idem_postgres::PostgresStore;
+use idem_postgres::sqlx::postgres::{PgConnectOptions, PgSslMode};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+
+/// An authority of the test's own.
+struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+impl Authority {
+    fn new() -> Authority {
+        let mut parameters = CertificateParams::new([]).expect("valid");
+        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().expect("a key");
+        Authority(CertifiedIssuer::self_signed(parameters, key).expect("signed"))
+    }
+
+    fn certificate(&self) -> Vec<u8> {
+        self.0.pem().into_bytes()
+    }
+
+    /// Certificate and key of a server at this address.
+    fn issue(&self, host: &str) -> (String, String) {
+        let key = KeyPair::generate().expect("a key");
+        let parameters = CertificateParams::new([host.to_owned()]).expect("a name or an address");
+        let certificate = parameters.signed_by(&key, &self.0).expect("signed");
+        (certificate.pem(), key.serialize_pem())
+    }
+}
+
+/// A server of its own that speaks TLS.
+async fn encrypted(authority: &Authority) -> Option<Place> {
+    let place = Place::on(own_server().await?).await;
+    let (certificate, key) = authority.issue(&place.address().ip().to_string());
+    for (file, text) in [("idem-test.crt", certificate), ("idem-test.key", key)] {
+        // The server writes it, wherever it runs: into its data, readable for itself alone.
+        let encoded = format!("translate(encode(convert_to('{text}', 'UTF8'), 'base64'), E'\\n', '')");
+        let program = format!("umask 077; base64 -d >{file}");
+        place.sql(&format!("COPY (SELECT {encoded}) TO PROGRAM '{program}'")).await;
+    }
+    place.sql("ALTER SYSTEM SET ssl_cert_file = 'idem-test.crt'").await;
+    place.sql("ALTER SYSTEM SET ssl_key_file = 'idem-test.key'").await;
+    place.sql("ALTER SYSTEM SET ssl = on").await;
+    place.server.restart().await.expect("restarted");
+    // Its address may have changed, and what was connected is not any more.
+    Some(Place::on(place.server.clone()).await)
+}
+
+fn verifying(place: &Place, authority: &Authority) -> PgConnectOptions {
+    place.options().ssl_mode(PgSslMode::VerifyFull).ssl_root_cert_from_pem(authority.certificate())
+}
+
+#[tokio::test]
+async fn a_known_authority_is_trusted_and_an_unknown_one_or_another_host_is_not() {
+    let ours = Authority::new();
+    let Some(place) = encrypted(&ours).await else { return };
+    let options = verifying(&place, &ours);
+    let store = PostgresStore::builder(options.clone()).schema(&place.schema).open().await.expect("trusted");
+    let grant = acquired(store.claim(&claim("k")).await.expect("claimed"));
+    let complete = idem_core::Complete::new(grant.lease, succeeded("x"));
+    assert_eq!(store.complete(&complete).await.expect("completed"), Completed::Stored);
+    assert!(matches!(store.claim(&claim("k")).await.expect("answered"), Claimed::Replay(_)));
+    let plain = "SELECT count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid)
+                  WHERE application_name = current_setting('application_name') AND pid <> pg_backend_pid()";
+    assert!(place.number(&format!("{plain} AND ssl")).await >= 1, "the store's connections are encrypted");
+    assert_eq!(place.number(&format!("{plain} AND NOT ssl")).await, 0, "all of them");
+    store.close().await;
+
+    let unknown = verifying(&place, &Authority::new());
+    // The certificate is of an address, not of this name for it.
+    let elsewhere = options.host("localhost");
+    for refused in [unknown, elsewhere] {
+        let error = PostgresStore::builder(refused).schema(&place.schema).open().await.expect_err("not trusted");
+        assert_eq!((error.kind(), error.is_retryable()), (ErrorKind::Unavailable, false), "{error:?}");
+    }
+}
