@@ -16,6 +16,8 @@ mod sqlite;
 
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod columns;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+mod reach;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod script;
 

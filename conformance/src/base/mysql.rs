@@ -4,7 +4,7 @@ mod hands;
 mod rows;
 mod script;
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
@@ -13,11 +13,12 @@ use idem_core::{ErrorKind, Identity, Record, Span, Store};
 use idem_mysql::mysql_async::{self, Opts};
 use idem_mysql::{Builder, MySqlStore};
 
-use super::Place;
+use super::reach::way_in;
+use super::{Apart, Place};
 use crate::Profile;
 use crate::harness::{
     Absent, Aged, Declaration, Guard, Harness, HookError, Hooked, How, Implementation, Isolation, Namespace, Obstacle,
-    OpenError, Reach, Schema, Script, Scripted, Server, Setting,
+    OpenError, Schema, Script, Scripted, Server, Setting,
 };
 use crate::provider::Endpoint;
 
@@ -27,13 +28,14 @@ use hands::Hands;
 pub struct MySql {
     place: Place,
     hands: Hands,
+    apart: Apart<MySql>,
 }
 
 impl MySql {
     /// Works on the server of this place.
     #[must_use]
     pub fn new(place: Place) -> MySql {
-        MySql { place, hands: Hands::default() }
+        MySql { place, hands: Hands::default(), apart: Apart::default() }
     }
 
     /// How a client of this namespace reaches the server.
@@ -96,7 +98,7 @@ impl Harness for MySql {
         if how.clock_off_by.is_some() {
             return Err(OpenError::Unsupported("the clock of this process cannot be moved".into()));
         }
-        self.change(&rows::lay(namespace)).await?;
+        rows::lay(&mut self.hands.connection(&self.endpoint().await?).await?, namespace).await?;
         let (guard, by) = way_in(how.reach)?;
         let open = || async { self.builder(namespace, how, by).await.map_err(OpenError::from) };
         let store = match how.schema {
@@ -145,6 +147,15 @@ impl Harness for MySql {
         rows::kill_connections(&mut self.hands.connection(&self.endpoint().await?).await?, namespace).await
     }
 
+    async fn address(&self) -> Hooked<SocketAddr> {
+        self.place.address().await
+    }
+
+    async fn apart(&self) -> Hooked<(Guard, Arc<dyn Harness>)> {
+        let (guard, apart) = self.apart.take(&self.place, MySql::new).await?;
+        Ok((guard, apart))
+    }
+
     fn server(&self) -> Option<&dyn Server> {
         self.place.control()
     }
@@ -160,11 +171,12 @@ impl Harness for MySql {
     }
 
     async fn transaction(&self, namespace: &Namespace, script: Script) -> Hooked<Scripted> {
-        self.change(&rows::lay(namespace)).await?;
-        let builder = self.builder(namespace, &How::usual(), None).await?;
-        let store = builder.open().await.map_err(HookError::failed)?;
-        let options = self.options(namespace, None).await?;
         let mut observer = self.hands.connection(&self.endpoint().await?).await?;
+        rows::lay(&mut observer, namespace).await?;
+        let (_guard, by) = way_in(script.reach).map_err(HookError::failed)?;
+        let builder = self.builder(namespace, &How::usual(), by).await?;
+        let store = builder.open().await.map_err(HookError::failed)?;
+        let options = self.options(namespace, by).await?;
         let played = script::play(&store, options, &mut observer, script).await;
         store.close().await;
         played
@@ -172,20 +184,6 @@ impl Harness for MySql {
 
     async fn business_rows(&self, namespace: &Namespace) -> Hooked<Vec<String>> {
         rows::business(&mut self.hands.connection(&self.endpoint().await?).await?, namespace).await
-    }
-}
-
-/// The address that stands for the server's, and what must be kept for as long as it does.
-fn way_in(reach: Reach) -> Result<(Guard, Option<SocketAddr>), OpenError> {
-    match reach {
-        Reach::Direct => Ok((Guard::none(), None)),
-        Reach::Through(address) => Ok((Guard::none(), Some(address))),
-        Reach::Nowhere => {
-            // Connections are made, and never answered: a refusal would be an answer.
-            let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(OpenError::environment)?;
-            let address = silent.local_addr().map_err(OpenError::environment)?;
-            Ok((Guard::of(silent), Some(address)))
-        }
     }
 }
 

@@ -4,7 +4,7 @@ mod hands;
 mod rows;
 mod script;
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,11 +13,12 @@ use idem_core::{ErrorKind, Identity, Record, Span, Store};
 use idem_postgres::sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use idem_postgres::{Builder, PostgresStore, sqlx};
 
+use super::reach::way_in;
 use super::{Apart, Place};
 use crate::Profile;
 use crate::harness::{
     Absent, Aged, Declaration, Guard, Harness, HookError, Hooked, How, Implementation, Isolation, Namespace, Obstacle,
-    OpenError, Reach, Schema, Script, Scripted, Server, Setting,
+    OpenError, Schema, Script, Scripted, Server, Setting,
 };
 
 use hands::Hands;
@@ -201,20 +202,6 @@ impl Harness for Postgres {
     async fn business_rows(&self, namespace: &Namespace) -> Hooked<Vec<String>> {
         let pool = self.hands.pool(&self.endpoint().await?)?;
         rows::business(&pool, namespace).await
-    }
-}
-
-/// The address that stands for the server's, and what must be kept for as long as it does.
-fn way_in(reach: Reach) -> Result<(Guard, Option<SocketAddr>), OpenError> {
-    match reach {
-        Reach::Direct => Ok((Guard::none(), None)),
-        Reach::Through(address) => Ok((Guard::none(), Some(address))),
-        Reach::Nowhere => {
-            // Connections are made, and never answered: a refusal would be an answer.
-            let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(OpenError::environment)?;
-            let address = silent.local_addr().map_err(OpenError::environment)?;
-            Ok((Guard::of(silent), Some(address)))
-        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use idem_core::{Identity, Record, Span};
 use idem_mysql::mysql_async::prelude::{FromValue, Queryable as _};
-use idem_mysql::mysql_async::{Conn, Row, params};
+use idem_mysql::mysql_async::{Conn, Error, Row, params};
 
 use crate::base::columns::Columns;
 use crate::harness::{Aged, HookError, Hooked, Namespace};
@@ -13,15 +13,31 @@ use crate::harness::{Aged, HookError, Hooked, Namespace};
 /// Writes into the application's table, which is in the session's database.
 pub(super) const INSERT_BUSINESS: &str = "INSERT INTO business (line) VALUES (?)";
 
+/// The server's number for a session that it does not have (`ER_NO_SUCH_THREAD`).
+/// <https://dev.mysql.com/doc/mysql-errors/9.7/en/server-error-reference.html>
+const NO_SUCH_SESSION: u16 = 1094;
+
 /// No connection takes this long to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Makes the database, and in it the application's table, that joined transactions write to. Many may do it at once.
-pub(super) fn lay(namespace: &Namespace) -> [String; 2] {
-    [
+///
+/// What is there is left alone: a statement that makes a table may wait for every transaction that has used it, and the
+/// server writes it into its log, to the disk, even when it makes nothing.
+pub(super) async fn lay(hands: &mut Conn, namespace: &Namespace) -> Hooked<()> {
+    const LAID: &str = "SELECT COUNT(*) FROM information_schema.tables
+        WHERE table_schema = ? AND table_name = 'business'";
+    let laid: Option<u64> = hands.exec_first(LAID, (namespace.as_str(),)).await.map_err(HookError::failed)?;
+    if laid == Some(1) {
+        return Ok(());
+    }
+    for statement in [
         format!("CREATE DATABASE IF NOT EXISTS {namespace}"),
         format!("CREATE TABLE IF NOT EXISTS {namespace}.business (line VARBINARY(500) NOT NULL) ENGINE = InnoDB"),
-    ]
+    ] {
+        hands.query_drop(statement).await.map_err(HookError::failed)?;
+    }
+    Ok(())
 }
 
 /// Takes everything of the namespace away.
@@ -68,27 +84,36 @@ pub(super) async fn peek(hands: &mut Conn, namespace: &Namespace, identity: &Ide
 
 /// Cuts every connection of this namespace's clients, and waits until they are gone.
 pub(super) async fn kill_connections(hands: &mut Conn, namespace: &Namespace) -> Hooked<()> {
-    const OPEN: &str = "SELECT id FROM information_schema.processlist WHERE db = ?";
-    let open: Vec<u64> = hands.exec(OPEN, (namespace.as_str(),)).await.map_err(HookError::failed)?;
-    for id in open {
-        kill(hands, id).await?;
-    }
-    Ok(())
+    let sessions = sessions(hands).await?.into_iter();
+    let its = sessions.filter(|(_, database)| database.as_deref() == Some(namespace.as_str())).map(|(id, _)| id);
+    kill(hands, &its.collect::<Vec<_>>()).await
 }
 
-/// Ends a session, and waits until what it had open is rolled back.
-pub(super) async fn kill(hands: &mut Conn, id: u64) -> Hooked<()> {
-    const ALIVE: &str = "SELECT COUNT(*) FROM information_schema.processlist WHERE id = ?";
-    // One that has gone by itself in the meantime is as good.
-    let _ = hands.query_drop(format!("KILL {id}")).await;
+/// Ends sessions, and waits until what they had open is rolled back.
+pub(super) async fn kill(hands: &mut Conn, ids: &[u64]) -> Hooked<()> {
+    for id in ids {
+        match hands.query_drop(format!("KILL {id}")).await {
+            // One that has gone by itself in the meantime is as good.
+            Ok(()) => {}
+            Err(Error::Server(error)) if error.code == NO_SUCH_SESSION => {}
+            Err(error) => return Err(HookError::failed(error)),
+        }
+    }
     let began = Instant::now();
-    while hands.exec_first::<u64, _, _>(ALIVE, (id,)).await.map_err(HookError::failed)? != Some(0) {
+    while sessions(hands).await?.iter().any(|(id, _)| ids.contains(id)) {
         if began.elapsed() > PATIENCE {
             return Err(HookError::failed("a connection outlives its end by 10 s"));
         }
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     Ok(())
+}
+
+/// The numbers of all sessions, and their databases. Not from `information_schema`: MySQL fails there on statements of
+/// others with parameters that are no text.
+async fn sessions(hands: &mut Conn) -> Hooked<Vec<(u64, Option<String>)>> {
+    let rows: Vec<Row> = hands.query("SHOW PROCESSLIST").await.map_err(HookError::failed)?;
+    rows.into_iter().map(|mut row| Ok((take(&mut row, "Id")?, take(&mut row, "db")?))).collect()
 }
 
 /// The application's rows.

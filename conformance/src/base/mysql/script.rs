@@ -123,7 +123,7 @@ struct Crash<'o> {
 
 impl Crash<'_> {
     async fn now(self) -> Hooked<Scripted> {
-        rows::kill(self.observer, self.session).await?;
+        rows::kill(self.observer, &[self.session]).await?;
         Ok(Scripted::Undone)
     }
 }
