@@ -21,7 +21,7 @@ pub use declaration::{Declaration, Isolation, LEAST_RESPONSE_LIMIT};
 pub use hook::{Aged, Hook, HookError, Hooked, Obstacle, Setting, unsupported};
 pub use how::{How, OpenError, Reach, Role, Schema};
 pub use namespace::Namespace;
-pub use script::{Entry, Finish, Pause, Paused, Script, Scripted, pause};
+pub use script::{Entry, Finish, OUTER, Pause, Paused, Script, Scripted, pause};
 pub use server::Server;
 
 /// Who is tested.

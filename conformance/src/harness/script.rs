@@ -11,6 +11,8 @@ use super::{Isolation, Reach};
 pub struct Script {
     /// How it begins.
     pub entry: Entry,
+    /// Where it waits before its entry, when its snapshot is taken already: it has read the business rows.
+    pub first: Option<Paused>,
     /// The business rows that it inserts after the entry.
     pub rows: Vec<String>,
     /// Where it waits, after its rows and before it finishes.
@@ -27,7 +29,15 @@ impl Script {
     /// Enters so, writes nothing, commits.
     #[must_use]
     pub fn new(entry: Entry) -> Script {
-        Script { entry, rows: Vec::new(), pause: None, finish: Finish::Commit, isolation: None, reach: Reach::Direct }
+        Script {
+            entry,
+            first: None,
+            rows: Vec::new(),
+            pause: None,
+            finish: Finish::Commit,
+            isolation: None,
+            reach: Reach::Direct,
+        }
     }
 
     /// The same, with this business row.
@@ -41,6 +51,13 @@ impl Script {
     #[must_use]
     pub fn finish(mut self, finish: Finish) -> Script {
         self.finish = finish;
+        self
+    }
+
+    /// The same, waiting before its entry.
+    #[must_use]
+    pub fn pause_first(mut self, pause: Paused) -> Script {
+        self.first = Some(pause);
         self
     }
 
@@ -96,7 +113,13 @@ pub enum Finish {
     Rollback,
     /// Not at all: the client goes away without a word.
     Crash,
+    /// By a rollback to a savepoint that was made before the entry, behind the business row [`OUTER`], and a commit of
+    /// what is left; of a one-transaction claim, by what commits it otherwise.
+    Unnest,
 }
+
+/// The business row of a transaction that others are nested in.
+pub const OUTER: &str = "outer";
 
 /// How it went.
 #[derive(Debug)]

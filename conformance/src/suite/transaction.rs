@@ -1,5 +1,8 @@
 //! TX: the record joins the caller's own transaction.
 
+mod conflict;
+mod crash;
+mod nested;
 mod unanswered;
 
 use std::time::{Duration, Instant};
@@ -7,7 +10,7 @@ use std::time::{Duration, Instant};
 use idem_core::{Claimed, Completed, State};
 
 use crate::harness::{Entry, Finish, Hook, HookError, How, Isolation, Script, Scripted, pause};
-use crate::rules::{Check, Profile, Rule, run};
+use crate::rules::{Profile, Rule, run};
 use crate::trial::{Outcome, Stage, Stop, Trial, ensure, ensure_eq};
 
 const TRANSACTIONAL: Rule = Rule::of(Profile::Transactional);
@@ -62,9 +65,9 @@ pub(super) const RULES: &[Rule] = &[
         id: "TX-006",
         slug: "serialization_failure_is_transaction_aborted",
         clause: "J3",
-        text: "A serialization failure or a deadlock is TransactionAborted, and never half.",
+        text: "A transaction whose snapshot is out of date commits wholly, or is TransactionAborted and leaves nothing.",
         why: "The caller has to start again from its beginning, and has to be told so.",
-        check: Check::Later("needs scripts that pause before their entry"),
+        check: run!(conflict::snapshot),
         ..TRANSACTIONAL
     },
     Rule {
@@ -82,7 +85,7 @@ pub(super) const RULES: &[Rule] = &[
         clause: "J3",
         text: "A rollback to a savepoint before the entry undoes the record with the rows.",
         why: "Frameworks nest transactions without saying so.",
-        check: Check::Later("needs scripts with savepoints"),
+        check: run!(nested::savepoint),
         ..TRANSACTIONAL
     },
     Rule {
@@ -91,16 +94,16 @@ pub(super) const RULES: &[Rule] = &[
         clause: "J1, J2",
         text: "Business rows and record agree after a crash at any point.",
         why: "This is what the joined transaction is for.",
-        check: Check::Later("needs clients that are killed"),
+        check: run!(crash::anywhere),
         ..TRANSACTIONAL
     },
     Rule {
         id: "TX-010",
         slug: "heartbeats_do_not_deadlock_with_settle",
         clause: "J1",
-        text: "Heartbeats do not deadlock with settle, and do not abort it.",
-        why: "A renewal in the middle of a serializable settle aborts it every time.",
-        check: Check::Later("needs the executor"),
+        text: "At READ COMMITTED a heartbeat that meets a settle does not deadlock with it, and does not abort it.",
+        why: "A long transaction is renewed in its middle; with snapshots it has to keep its heartbeats still meanwhile.",
+        check: run!(conflict::heartbeat),
         ..TRANSACTIONAL
     },
     Rule {
@@ -236,7 +239,7 @@ pub(super) async fn behind_an_open_claim(t: &Trial, finish: Finish) -> Outcome {
     let claim = t.usual(&identity)?;
     match finish {
         Finish::Commit => claimer.replay(&claim, "after the open claim was committed").await.map(|_| ()),
-        Finish::Rollback | Finish::Crash => {
+        Finish::Rollback | Finish::Crash | Finish::Unnest => {
             claimer.acquire(&claim, "after the open claim was undone").await.map(|_| ())
         }
     }

@@ -17,6 +17,9 @@ pub(super) const INSERT_BUSINESS: &str = "INSERT INTO business (line) VALUES (?)
 /// <https://dev.mysql.com/doc/mysql-errors/9.7/en/server-error-reference.html>
 const NO_SUCH_SESSION: u16 = 1094;
 
+/// Takes a snapshot, where the isolation level has one.
+pub(super) const READ_BUSINESS: &str = "SELECT COUNT(*) FROM business";
+
 /// No connection takes this long to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 

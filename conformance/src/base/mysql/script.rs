@@ -7,10 +7,13 @@ use idem_mysql::{MySqlStore, Once};
 
 use super::rows;
 use crate::base::script::replay;
-use crate::harness::{Entry, Finish, HookError, Hooked, Isolation, Paused, Script, Scripted};
+use crate::harness::{Entry, Finish, HookError, Hooked, Isolation, OUTER, Paused, Script, Scripted};
 
 /// As an application has it that knows what `once` needs.
 const SESSION: &str = "SET SESSION wait_timeout = 60, innodb_lock_wait_timeout = 10";
+
+/// Back to before the entry.
+const UNNEST: &str = "ROLLBACK TO SAVEPOINT nested";
 
 /// What the caller does between the entry and the finish.
 struct Middle {
@@ -43,8 +46,16 @@ pub(super) async fn play(store: &MySqlStore, options: Opts, observer: &mut Conn,
             Isolation::Serializable => IsolationLevel::Serializable,
         });
     }
-    let transaction = connection.start_transaction(how).await.map_err(HookError::failed)?;
-    let Script { entry, rows, pause, finish, .. } = script;
+    let mut transaction = connection.start_transaction(how).await.map_err(HookError::failed)?;
+    let Script { entry, first, rows, pause, finish, .. } = script;
+    if let Some(pause) = first {
+        transaction.query_drop(rows::READ_BUSINESS).await.map_err(HookError::failed)?;
+        pause.wait().await;
+    }
+    if finish == Finish::Unnest {
+        transaction.exec_drop(rows::INSERT_BUSINESS, (OUTER,)).await.map_err(HookError::failed)?;
+        transaction.query_drop("SAVEPOINT nested").await.map_err(HookError::failed)?;
+    }
     let middle = Middle { rows, pause };
     let crash = Crash { observer, session };
     let played = match entry {
@@ -56,8 +67,11 @@ pub(super) async fn play(store: &MySqlStore, options: Opts, observer: &mut Conn,
             match store.once(transaction, &claim).await {
                 Ok(Once::First(mut first)) => {
                     middle.run(&mut first).await.map_err(HookError::failed)?;
+                    if finish == Finish::Unnest {
+                        first.query_drop(UNNEST).await.map_err(HookError::failed)?;
+                    }
                     match finish {
-                        Finish::Commit => Ok(match first.commit(replay).await {
+                        Finish::Commit | Finish::Unnest => Ok(match first.commit(replay).await {
                             Ok(_) => Scripted::Committed,
                             Err(error) => Scripted::Refused(error),
                         }),
@@ -108,6 +122,11 @@ async fn settle(
     middle.run(&mut transaction).await.map_err(HookError::failed)?;
     match finish {
         Finish::Crash => crash.now().await,
+        Finish::Unnest => {
+            transaction.query_drop(UNNEST).await.map_err(HookError::failed)?;
+            transaction.commit().await.map_err(HookError::failed)?;
+            Ok(Scripted::Undone)
+        }
         Finish::Rollback | Finish::Commit => {
             transaction.rollback().await.map_err(HookError::failed)?;
             Ok(Scripted::Undone)

@@ -11,6 +11,9 @@ use crate::harness::{Aged, HookError, Hooked, Namespace};
 /// Writes into the application's table, which the session's path leads to.
 pub(super) const INSERT_BUSINESS: &str = "INSERT INTO business (line) VALUES ($1)";
 
+/// Takes a snapshot, where the isolation level has one.
+pub(super) const READ_BUSINESS: &str = "SELECT count(*) FROM business";
+
 const COLUMNS: &str = "scope, key, operation, fingerprint, state::bigint, undone, take_over_within_us, attempt::bigint,
     token, fence, owner, ran_since::bigint, created_us, claimed_us, lease_until_us, ended_us, expires_us,
     checkpoint_sequence, checkpoint, code::bigint, meta, body, history";

@@ -3,14 +3,17 @@
 use idem_core::{Claim, Complete, Completed, End, Lease};
 use idem_postgres::sqlx::postgres::{PgConnection, PgPool};
 use idem_postgres::sqlx::{self, Executor as _};
-use idem_postgres::{Once, PostgresStore};
+use idem_postgres::{Once, PoolTransaction, PostgresStore};
 
 use super::rows;
 use crate::base::script::replay;
-use crate::harness::{Entry, Finish, HookError, Hooked, Paused, Script, Scripted};
+use crate::harness::{Entry, Finish, HookError, Hooked, OUTER, Paused, Script, Scripted};
 
 /// The server ends the session as it would end that of a client that is gone.
 const VANISH: &str = "SELECT pg_terminate_backend(pg_backend_pid())";
+
+/// Back to before the entry.
+const UNNEST: &str = "ROLLBACK TO SAVEPOINT nested";
 
 /// What the caller does between the entry and the finish.
 struct Middle {
@@ -32,23 +35,31 @@ impl Middle {
 
 /// Plays a script.
 pub(super) async fn play(store: &PostgresStore, pool: &PgPool, script: Script) -> Hooked<Scripted> {
-    let Script { entry, rows, pause, finish, .. } = script;
+    let Script { entry, first, rows, pause, finish, .. } = script;
+    let mut transaction = pool.begin().await.map_err(HookError::failed)?;
+    if let Some(pause) = first {
+        transaction.execute(rows::READ_BUSINESS).await.map_err(HookError::failed)?;
+        pause.wait().await;
+    }
+    if finish == Finish::Unnest {
+        sqlx::query(rows::INSERT_BUSINESS).bind(OUTER).execute(&mut *transaction).await.map_err(HookError::failed)?;
+        transaction.execute("SAVEPOINT nested").await.map_err(HookError::failed)?;
+    }
     let middle = Middle { rows, pause };
     match entry {
-        Entry::Settle { lease, end } => settle(store, pool, lease, end, middle, finish).await,
-        Entry::Once { claim, end } => once(store, pool, claim, end, middle, finish).await,
+        Entry::Settle { lease, end } => settle(store, transaction, lease, end, middle, finish).await,
+        Entry::Once { claim, end } => once(store, transaction, claim, end, middle, finish).await,
     }
 }
 
 async fn settle(
     store: &PostgresStore,
-    pool: &PgPool,
+    mut transaction: PoolTransaction,
     lease: Lease,
     end: End,
     middle: Middle,
     finish: Finish,
 ) -> Hooked<Scripted> {
-    let mut transaction = pool.begin().await.map_err(HookError::failed)?;
     let complete = Complete::new(lease, end);
     if finish == Finish::Commit {
         middle.run(&mut transaction).await.map_err(HookError::failed)?;
@@ -67,6 +78,10 @@ async fn settle(
     middle.run(&mut transaction).await.map_err(HookError::failed)?;
     match finish {
         Finish::Crash => vanish(&mut transaction).await?,
+        Finish::Unnest => {
+            transaction.execute(UNNEST).await.map_err(HookError::failed)?;
+            transaction.commit().await.map_err(HookError::failed)?;
+        }
         Finish::Rollback | Finish::Commit => transaction.rollback().await.map_err(HookError::failed)?,
     }
     Ok(Scripted::Undone)
@@ -74,14 +89,13 @@ async fn settle(
 
 async fn once(
     store: &PostgresStore,
-    pool: &PgPool,
+    transaction: PoolTransaction,
     claim: Claim,
     end: End,
     middle: Middle,
     finish: Finish,
 ) -> Hooked<Scripted> {
     let replay = replay(end)?;
-    let transaction = pool.begin().await.map_err(HookError::failed)?;
     let mut first = match store.once(transaction, &claim).await {
         Ok(Once::First(first)) => first,
         Ok(Once::Answered(_, mut transaction)) => {
@@ -93,8 +107,11 @@ async fn once(
         Err(error) => return Ok(Scripted::Refused(error)),
     };
     middle.run(&mut first).await.map_err(HookError::failed)?;
+    if finish == Finish::Unnest {
+        first.execute(UNNEST).await.map_err(HookError::failed)?;
+    }
     match finish {
-        Finish::Commit => Ok(match first.commit(replay).await {
+        Finish::Commit | Finish::Unnest => Ok(match first.commit(replay).await {
             Ok(_) => Scripted::Committed,
             Err(error) => Scripted::Refused(error),
         }),

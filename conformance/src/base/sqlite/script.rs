@@ -34,7 +34,8 @@ impl Middle {
         }
         match self.finish {
             Finish::Commit => Ok(value),
-            Finish::Rollback => Err(Ended::RolledBack),
+            // In a closure nothing of the application's comes before the entry: `play` has refused it.
+            Finish::Rollback | Finish::Unnest => Err(Ended::RolledBack),
             // The caller's code is gone in the middle of its work. Not `panic!`: nobody needs to read of it.
             Finish::Crash => std::panic::resume_unwind(Box::new("the script crashes here")),
         }
@@ -43,7 +44,10 @@ impl Middle {
 
 /// Plays a script.
 pub(super) async fn play(store: &SqliteStore, script: Script) -> Hooked<Scripted> {
-    let Script { entry, rows, pause, finish, .. } = script;
+    let Script { entry, first, rows, pause, finish, .. } = script;
+    if first.is_some() || finish == Finish::Unnest {
+        return Err(HookError::Unsupported);
+    }
     let middle = Middle { rows, pause, finish };
     match entry {
         Entry::Settle { lease, end } => {

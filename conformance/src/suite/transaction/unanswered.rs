@@ -13,13 +13,13 @@ const TRIES: usize = 10;
 
 /// How the caller joins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Joins {
+pub(super) enum Joins {
     Settle,
     Once,
 }
 
 /// One transaction of the caller's, which may be played again.
-struct Play<'a> {
+pub(super) struct Play<'a> {
     t: &'a Trial,
     identity: Identity,
     lease: Option<idem_core::Lease>,
@@ -126,7 +126,7 @@ async fn cut(t: &Trial, proxy: &Proxy, joins: Joins, fault: Fault, nth: u64) -> 
 }
 
 impl<'a> Play<'a> {
-    async fn new(t: &'a Trial, joins: Joins, reach: Reach) -> Result<Play<'a>, Stop> {
+    pub(super) async fn new(t: &'a Trial, joins: Joins, reach: Reach) -> Result<Play<'a>, Stop> {
         let (identity, lease) = match joins {
             Joins::Settle => {
                 let (identity, grant) = t.staged(Stage::Processing).await?;
@@ -138,7 +138,7 @@ impl<'a> Play<'a> {
         Ok(Play { t, identity, lease, end: t.succeeded(), row, reach })
     }
 
-    fn script(&self) -> Result<Script, Stop> {
+    pub(super) fn script(&self) -> Result<Script, Stop> {
         let end = self.end.clone();
         Ok(Script::new(match &self.lease {
             Some(lease) => Entry::Settle { lease: lease.clone(), end },
@@ -167,7 +167,7 @@ impl<'a> Play<'a> {
     }
 
     /// Whatever the caller was told, rows and record agree; and when it is played again they are there, once.
-    async fn to_the_end(&self, mut played: Scripted, what: &str) -> Outcome {
+    pub(super) async fn to_the_end(&self, mut played: Scripted, what: &str) -> Outcome {
         let t = self.t;
         for _ in 0..TRIES {
             let there = self.rows().await?;
@@ -200,6 +200,21 @@ impl<'a> Play<'a> {
             return Ok(());
         }
         Err(Stop::Fail(format!("{what}: {TRIES} times played again, it never got to its end: {played:?}")))
+    }
+
+    /// The business row is there exactly when the record says that it ended. Both are read until they agree or it is clear
+    /// that they never will: the server may be at the commit between the two readings.
+    pub(super) async fn agrees(&self, what: &str) -> Outcome {
+        let mut seen = (0, false);
+        for _ in 0..TRIES {
+            let before = self.rows().await?;
+            let ended = self.t.row(&self.identity).await?.is_some_and(|row| row.state == State::Succeeded);
+            seen = (self.rows().await?, ended);
+            if seen.0 == before && (seen.0 == 1) == ended {
+                return Ok(());
+            }
+        }
+        Err(Stop::Fail(format!("{what}: {} business rows are there, and the record has ended: {}", seen.0, seen.1)))
     }
 
     async fn rows(&self) -> Result<usize, Stop> {
