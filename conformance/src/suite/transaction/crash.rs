@@ -1,10 +1,11 @@
 //! TX-009: the client is gone at any point of its transaction.
 
 use idem_core::{Error, ErrorKind};
+use tokio::sync::oneshot;
 
 use crate::Profile;
 use crate::fault::{Fault, Held, Line};
-use crate::harness::{Finish, Reach, Scripted};
+use crate::harness::{Finish, Hooked, Reach, Scripted, pause};
 use crate::trial::{Outcome, Stop, Trial, ensure};
 
 use super::unanswered::{Joins, Play};
@@ -30,27 +31,22 @@ async fn at_every_round_trip(t: &Trial) -> Outcome {
     let mut met = 0;
     for joins in [Joins::Settle, Joins::Once] {
         let play = Play::new(t, joins, Reach::Through(proxy.address())).await?;
-        let before = proxy.requests();
-        let script = play.script()?.reaching(Reach::Through(proxy.address()));
-        let played = t.play(script).await?;
-        ensure!(matches!(played, Scripted::Committed), "{joins:?} without a fault ended as {played:?}");
+        let mut before = 0;
+        let (played, ()) = begun(t, &play, async |_| before = proxy.requests()).await?;
+        ensure!(matches!(played, Ok(Scripted::Committed)), "{joins:?} without a fault ended as {played:?}");
         let round_trips = proxy.requests() - before;
-        for fault in [Fault::LoseRequest, Fault::HoldReply] {
+        for fault in [Fault::HoldRequest, Fault::HoldReply] {
             for nth in 1..=round_trips {
                 let what = format!("{joins:?}, {fault:?} {nth} of {round_trips}");
-                let play = Play::new(t, joins, Reach::Direct).await?;
-                let script = play.script()?.reaching(Reach::Through(proxy.address()));
-                let window = proxy.arm(fault, nth, Line::Pass);
-                let call = t.harness().transaction(t.namespace(), script);
-                let (played, opened) = window.during(call, async |held: Held| held.cut()).await;
+                let play = Play::new(t, joins, Reach::Through(proxy.address())).await?;
+                let (played, opened) = begun(t, &play, async |over| {
+                    proxy.arm(fault, nth, Line::Pass).during(over, async |held: Held| held.cut()).await.1
+                })
+                .await?;
                 met += usize::from(opened.is_some());
                 play.agrees(&what).await?;
-                let told = match played {
-                    Ok(told) => told,
-                    // The application's own statement failed: it gave up.
-                    Err(_) => Scripted::Refused(gone()),
-                };
-                play.to_the_end(told, &what).await?;
+                // When the application's own statement failed, it gave up.
+                play.to_the_end(played.unwrap_or_else(|_| Scripted::Refused(gone())), &what).await?;
             }
         }
     }
@@ -58,6 +54,30 @@ async fn at_every_round_trip(t: &Trial) -> Outcome {
         return Err(Stop::Error("no fault met a request".into()));
     }
     Ok(())
+}
+
+/// Plays it, and does something from its first statement on until it is over.
+async fn begun<M>(
+    t: &Trial,
+    play: &Play<'_>,
+    meanwhile: impl AsyncFnOnce(oneshot::Receiver<()>) -> M,
+) -> Result<(Hooked<Scripted>, M), Stop> {
+    let (mut rule, first) = pause();
+    let script = play.script()?.reaching(play.reach()).pause_first(first);
+    let (over, is_over) = oneshot::channel();
+    let call = async {
+        let played = t.harness().transaction(t.namespace(), script).await;
+        drop(over);
+        played
+    };
+    let meanwhile = async {
+        ensure!(rule.reached().await, "the transaction ended before its entry");
+        let work = meanwhile(is_over);
+        let (met, ()) = tokio::join!(work, async { rule.go_on() });
+        Ok(met)
+    };
+    let (played, met) = tokio::join!(call, meanwhile);
+    Ok((played, met?))
 }
 
 fn gone() -> Error {

@@ -202,6 +202,11 @@ impl<'a> Play<'a> {
         Err(Stop::Fail(format!("{what}: {TRIES} times played again, it never got to its end: {played:?}")))
     }
 
+    /// By which way it reaches the server.
+    pub(super) fn reach(&self) -> Reach {
+        self.reach
+    }
+
     /// The business row is there exactly when the record says that it ended. Both are read until they agree or it is clear
     /// that they never will: the server may be at the commit between the two readings.
     pub(super) async fn agrees(&self, what: &str) -> Outcome {
