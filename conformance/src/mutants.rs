@@ -9,6 +9,7 @@ mod model;
 mod twist;
 mod wrapper;
 mod liar;
+mod race;
 mod remote;
 mod variant;
 mod attack;
@@ -75,8 +76,9 @@ impl Kind {
 /// All of them.
 #[must_use]
 pub fn all() -> &'static [Mutant] {
-    static ALL: std::sync::LazyLock<Vec<Mutant>> =
-        std::sync::LazyLock::new(|| [&model::MUTANTS[..], wrapper::MUTANTS, remote::MUTANTS, liar::MUTANTS].concat());
+    static ALL: std::sync::LazyLock<Vec<Mutant>> = std::sync::LazyLock::new(|| {
+        [&model::MUTANTS[..], wrapper::MUTANTS, race::MUTANTS, remote::MUTANTS, liar::MUTANTS].concat()
+    });
     &ALL
 }
 

@@ -16,6 +16,7 @@ mod iso;
 mod transaction;
 mod errors;
 mod call;
+mod conc;
 mod durable;
 mod crash;
 mod net;
@@ -43,6 +44,7 @@ pub(crate) const FAMILIES: &[&[Rule]] = &[
     iso::RULES,
     transaction::RULES,
     errors::RULES,
+    conc::RULES,
     later::CONC,
     later::XPROC,
     later::LIN,

@@ -130,7 +130,7 @@ impl Twist for GrantsEverything {
 }
 
 /// A grant that no store has given.
-fn made_up(claim: &Claim) -> Grant {
+pub(super) fn made_up(claim: &Claim) -> Grant {
     let fence = Fence::new(StoreTime::of_this_host().as_micros());
     let (identity, token, length) = (claim.identity().clone(), claim.token(), claim.lease());
     Grant { lease: Lease { identity, token, fence, attempt: 1, length }, previous: None, checkpoint: None }

@@ -7,30 +7,6 @@ const CONC_RULE: Rule = Rule { check: Check::Later("needs concurrent histories")
 
 pub(super) const CONC: &[Rule] = &[
     Rule {
-        id: "CONC-001",
-        slug: "eight_contenders_one_acquired",
-        clause: "C9",
-        text: "Of eight contenders behind a barrier exactly one is Acquired, in each of twelve rounds.",
-        why: "Check, then act, has two winners.",
-        ..CONC_RULE
-    },
-    Rule {
-        id: "CONC-002",
-        slug: "complete_races_takeover",
-        clause: "F1, C6",
-        text: "Complete racing with a takeover has one winner, and the record is the winner's.",
-        why: "A paused owner wakes at exactly the wrong moment.",
-        ..CONC_RULE
-    },
-    Rule {
-        id: "CONC-003",
-        slug: "two_ends_race",
-        clause: "F2",
-        text: "Two completions of one attempt that race leave the first, and both callers learn that it is recorded.",
-        why: "A timeout path and a success path end the same attempt.",
-        ..CONC_RULE
-    },
-    Rule {
         id: "CONC-004",
         slug: "winner_rolls_back",
         clause: "C9, J2",
