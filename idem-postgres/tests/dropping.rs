@@ -45,10 +45,11 @@ async fn idle_in_transaction(fixture: &Fixture) -> i64 {
 #[tokio::test]
 async fn x3_operations_dropped_at_every_poll_leave_a_pool_of_one_sound() {
     let Some(fixture) = pool_of_one().await else { return };
+    let mut early = 0;
     for polls in 0..40 {
         let key = format!("k{polls}");
         let asked = claim(&key);
-        poll_and_drop(fixture.store.claim(&asked), polls).await;
+        early += usize::from(!poll_and_drop(fixture.store.claim(&asked), polls).await);
         // Wholly or not at all: the same token again is the one.
         let grant = fixture.acquire(&asked).await;
         poll_and_drop(fixture.store.renew(&Renew::new(grant.lease.clone())), polls).await;
@@ -66,6 +67,7 @@ async fn x3_operations_dropped_at_every_poll_leave_a_pool_of_one_sound() {
         }
         assert_eq!(idle_in_transaction(&fixture).await, 0);
     }
+    assert!(early > 1, "no claim was dropped before it was ready");
 }
 
 #[tokio::test]
@@ -127,9 +129,25 @@ fn x3_a_runtime_that_is_shut_down_meanwhile_leaves_a_store_that_another_can_use(
             poll_and_drop(store.claim(&asked), polls).await;
         });
         first.shutdown_background();
+        let second = runtime();
+        let complete = second.block_on(async {
+            let store = PostgresStore::builder(options.clone()).schema(&schema).open().await.expect("opened");
+            let grant = acquired(store.claim(&asked).await.expect("claimed"));
+            assert_eq!(grant.lease.attempt, 1);
+            let complete = Complete::new(grant.lease, succeeded("x"));
+            poll_and_drop(store.complete(&complete), polls).await;
+            complete
+        });
+        second.shutdown_background();
         runtime().block_on(async {
             let store = PostgresStore::builder(options.clone()).schema(&schema).open().await.expect("opened");
-            assert!(matches!(store.claim(&asked).await, Ok(Claimed::Acquired(_))));
+            let completed = store.complete(&complete).await.expect("completed, now or before");
+            assert!(matches!(completed, Completed::Stored | Completed::AlreadyStored));
+            let open = "SELECT count(*) FROM pg_stat_activity
+                         WHERE application_name = $1 AND state LIKE 'idle in transaction%'";
+            let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(there.options());
+            let open: i64 = sqlx::query_scalar(open).bind(&schema).fetch_one(&pool).await.expect("asked");
+            assert_eq!(open, 0, "no session was left in a transaction");
         });
     }
 }
@@ -148,14 +166,20 @@ async fn a_begin_that_was_dropped_half_way_on_a_shared_pool_swallows_nothing() {
         // know of it.
         if polls % 2 == 0 {
             pool.acquire().await.expect("had").execute(sqlx::raw_sql("BEGIN")).await.expect("left open");
-            leaked += 1;
+            leaked += place
+                .number(
+                    "SELECT count(*) FROM pg_stat_activity
+                      WHERE application_name = current_schema() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL",
+                )
+                .await
+                .min(1);
         }
         let key = format!("k{polls}");
         acquired(store.claim(&claim(&key)).await.expect("claimed"));
         let seen = place.number(&format!("SELECT count(*) FROM idem_records WHERE key = '{key}'")).await;
         assert_eq!(seen, 1, "others see it");
     }
-    assert_eq!(leaked, 30);
+    assert_eq!(leaked, 30, "the sessions really were left inside transactions");
 }
 
 #[tokio::test]
