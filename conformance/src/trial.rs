@@ -55,7 +55,8 @@ pub struct Trial {
     others: std::sync::Mutex<Vec<Namespace>>,
     round_trips: std::sync::Mutex<BTreeMap<&'static str, u64>>,
     aged: AtomicBool,
-    began: Instant,
+    began: std::sync::Mutex<Instant>,
+    slow: std::sync::Mutex<Option<Duration>>,
 }
 
 impl Trial {
@@ -78,7 +79,8 @@ impl Trial {
             others: std::sync::Mutex::new(Vec::new()),
             round_trips: std::sync::Mutex::default(),
             aged: AtomicBool::new(false),
-            began: Instant::now(),
+            began: std::sync::Mutex::new(Instant::now()),
+            slow: std::sync::Mutex::default(),
         }
     }
 
@@ -373,8 +375,17 @@ impl Trial {
 
     /// Did this trial move time, and took so long itself that time has moved, too?
     pub(crate) fn was_too_slow(&self) -> Option<Duration> {
-        let took = self.began.elapsed();
-        (self.aged.load(Ordering::Relaxed) && took >= MARGIN.as_duration()).then_some(took)
+        let took = lock(&self.began).elapsed();
+        let slow = (self.aged.load(Ordering::Relaxed) && took >= MARGIN.as_duration()).then_some(took);
+        slow.or(*lock(&self.slow))
+    }
+
+    /// What comes now has nothing to do with the identities before: its times count from here.
+    pub(crate) fn goes_on_afresh(&self) {
+        let slow = self.was_too_slow();
+        *lock(&self.slow) = slow;
+        *lock(&self.began) = Instant::now();
+        self.aged.store(false, Ordering::Relaxed);
     }
 }
 

@@ -105,6 +105,7 @@ async fn once(
     nth: u64,
     after: After,
 ) -> Result<Cut, Stop> {
+    t.goes_on_afresh();
     warm(t, proxy, store, kind).await?;
     let call = kind.call(t).await?;
     let before = t.row(call.identity()).await?;

@@ -25,6 +25,7 @@ pub(super) async fn at_every_round_trip(t: &Trial, kind: Kind) -> Outcome {
     let mut delivered = 0;
     for meanwhile in [Meanwhile::TakenOver, Meanwhile::Finished, Meanwhile::Released] {
         for nth in 1..=MOST {
+            t.goes_on_afresh();
             proxy.set(Line::Pass);
             warm(t, &proxy, &store, kind).await?;
             let call = kind.call(t).await?;

@@ -37,6 +37,7 @@ async fn at_every_round_trip(t: &Trial) -> Outcome {
         let round_trips = proxy.requests() - before;
         for fault in [Fault::HoldRequest, Fault::HoldReply] {
             for nth in 1..=round_trips {
+                t.goes_on_afresh();
                 let what = format!("{joins:?}, {fault:?} {nth} of {round_trips}");
                 let play = Play::new(t, joins, Reach::Through(proxy.address())).await?;
                 let (played, opened) = begun(t, &play, async |over| {
