@@ -29,13 +29,15 @@ pub(crate) use stop::{ensure, ensure_eq};
 
 use crate::Profile;
 use crate::harness::{
-    Aged, Declaration, Guard, Harness, Hook, HookError, Hooked, How, LEAST_RESPONSE_LIMIT, Namespace,
+    Aged, Declaration, Guard, Harness, Hook, HookError, Hooked, How, LEAST_RESPONSE_LIMIT, Namespace, OpenError,
 };
 
 /// The lease of a trial, unless a rule says otherwise. Minutes, so that a slow machine ends none.
 pub const LEASE: Span = Span::saturating_secs(300);
 /// How far from a limit a rule looks at both sides of it. A trial that takes longer is inconclusive.
 pub const MARGIN: Span = Span::saturating_secs(60);
+/// How often a handle is opened again that was refused for now.
+const TRIES: u32 = 5;
 /// The retention of a trial, unless a rule says otherwise.
 pub const RETENTION: Span = Span::saturating_secs(24 * 3_600);
 
@@ -162,10 +164,18 @@ impl Trial {
     }
 
     async fn open_in(&self, namespace: &Namespace, how: &How) -> Result<Handle, Stop> {
-        let (guard, store) =
-            self.harness.open(namespace, how).await.map_err(|error| Stop::of_opening(error, how.is_usual()))?;
-        lock(&self.guards).push(guard);
-        Ok(Handle::new(store))
+        let mut tries = 1;
+        loop {
+            match self.harness.open(namespace, how).await {
+                Ok((guard, store)) => {
+                    lock(&self.guards).push(guard);
+                    return Ok(Handle::new(store));
+                }
+                // As with every other request: a busy server may not manage it within the deadline.
+                Err(OpenError::Refused(error)) if error.is_retryable() && tries < TRIES => tries += 1,
+                Err(error) => return Err(Stop::of_opening(error, how.is_usual())),
+            }
+        }
     }
 
     /// A fresh identity: another scope and key each time, the same for the same seed.
