@@ -219,24 +219,24 @@ pub(super) async fn behind_an_open_claim(t: &Trial, finish: Finish) -> Outcome {
     let entry = Entry::Once { claim: t.usual(&identity)?, end: t.succeeded() };
     let script = Script::new(entry).row("received").pause(script).finish(finish);
     let transaction = t.harness().transaction(t.namespace(), script);
+    let asked = t.usual(&identity)?;
     let behind = async {
         ensure!(rule.reached().await, "the transaction ended before its pause");
         let began = Instant::now();
-        let claim = t.usual(&identity)?;
-        let answer = tokio::time::timeout(DEADLINE + SLACK, claimer.raw().claim(&claim)).await;
+        let answer = tokio::time::timeout(DEADLINE + SLACK, claimer.raw().claim(&asked)).await;
         let took = began.elapsed();
         rule.go_on();
         match answer {
-            Ok(Ok(Claimed::InFlight { .. })) => Ok(()),
-            Ok(Err(error)) if error.is_retryable() => Ok(()),
+            Ok(Ok(Claimed::InFlight { .. })) => Ok(t.usual(&identity)?),
+            // What it sent may arrive yet: only the same token tells (clause X4).
+            Ok(Err(error)) if error.is_retryable() => Ok(asked.clone()),
             Ok(other) => Err(Stop::Fail(format!("a claim behind an open claim was answered {other:?}"))),
             Err(_) => Err(Stop::Fail(format!("a claim behind an open claim did not end, after {took:?}"))),
         }
     };
     let (played, behind) = tokio::join!(transaction, behind);
     t.hooked(Hook::Transaction, played)?;
-    behind?;
-    let claim = t.usual(&identity)?;
+    let claim = behind?;
     match finish {
         Finish::Commit => claimer.replay(&claim, "after the open claim was committed").await.map(|_| ()),
         Finish::Rollback | Finish::Crash | Finish::Unnest => {
