@@ -20,9 +20,26 @@ fn table(arguments: &[&str]) -> Vec<(String, usize, usize)> {
         .collect()
 }
 
+/// The most charges of some races: a wrong way loses by chance, and a right one never.
+fn most(arguments: &[&str]) -> Vec<(String, usize, usize)> {
+    let mut rows = table(arguments);
+    for _ in 0..9 {
+        if WRONG.iter().all(|wrong| rows.iter().any(|row| row.0 == *wrong && row.2 > 1)) {
+            break;
+        }
+        for (row, again) in rows.iter_mut().zip(table(arguments)) {
+            assert_eq!(row.0, again.0);
+            *row = (again.0, row.1.max(again.1), row.2.max(again.2));
+        }
+    }
+    rows
+}
+
+const WRONG: [&str; 2] = ["SELECT, then INSERT", "response cache (GET, run, SET)"];
+
 #[test]
 fn every_way_is_what_it_is() {
-    every_way(&table(&["--requests", "8"]));
+    every_way(&most(&["--requests", "8"]));
 }
 
 /// On every server that is to be had.
@@ -33,7 +50,7 @@ async fn every_way_is_the_same_on_servers() {
         match start(kind, &policy).await {
             Ok(server) => {
                 let url = server.endpoint().url().to_owned();
-                let rows = tokio::task::spawn_blocking(move || table(&["--requests", "8", "--store", &url]));
+                let rows = tokio::task::spawn_blocking(move || most(&["--requests", "8", "--store", &url]));
                 every_way(&rows.await.unwrap());
                 server.close().await;
             }
@@ -51,7 +68,7 @@ fn every_way(rows: &[(String, usize, usize)]) {
         (row.1, row.2)
     };
     assert_eq!(charges("no idempotency"), (8, 8));
-    for wrong in ["SELECT, then INSERT", "response cache (GET, run, SET)"] {
+    for wrong in WRONG {
         let (in_a_row, at_once) = charges(wrong);
         assert_eq!(in_a_row, 1, "{wrong}");
         assert!(at_once > 1, "{wrong}: {at_once}");
