@@ -11,6 +11,8 @@ pub mod report;
 pub mod mutants;
 pub mod base;
 #[cfg(feature = "servers")]
+pub mod drill;
+#[cfg(feature = "servers")]
 pub mod provider;
 
 pub use harness::Harness;

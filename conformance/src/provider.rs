@@ -32,6 +32,7 @@ mod backend;
 mod host;
 mod offer;
 mod start;
+mod wanted;
 mod watchdog;
 
 mod command;
@@ -50,3 +51,4 @@ pub use servers::Servers;
 pub use spec::{ContainerSpec, LocalSpec, ServerSpec, Step};
 pub use start::{available, start, take};
 pub use tool::{NoTool, Tool};
+pub use wanted::wanted;

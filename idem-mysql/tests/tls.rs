@@ -4,46 +4,17 @@
 
 #![allow(clippy::expect_used)] // A test fails by panicking.
 
-use conformance::provider::{Endpoint, Kind, Policy, Server, Way, start};
+use conformance::drill::Authority;
+use conformance::provider::{Endpoint, Kind, Server, Way, wanted};
 use idem_core::{Claim, Claimed, Complete, Completed, End, ErrorKind, Fingerprint, Identity, Key, Operation, Response};
 use idem_core::{Scope, Store};
 use idem_mysql::mysql_async::prelude::Queryable;
 use idem_mysql::mysql_async::{Conn, Opts, OptsBuilder, SslOpts};
 use idem_mysql::{Builder, MySqlStore};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
-
-/// An authority of the test's own.
-struct Authority(CertifiedIssuer<'static, KeyPair>);
-
-impl Authority {
-    fn new() -> Authority {
-        let mut parameters = CertificateParams::new([]).expect("valid");
-        // A certificate of the same name as its issuer passes for one that signed itself.
-        parameters.distinguished_name.push(DnType::CommonName, "an authority");
-        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let key = KeyPair::generate().expect("a key");
-        Authority(CertifiedIssuer::self_signed(parameters, key).expect("signed"))
-    }
-
-    /// Certificate and key of a server of this name.
-    fn issue(&self, host: &str) -> (String, String) {
-        let key = KeyPair::generate().expect("a key");
-        let parameters = CertificateParams::new([host.to_owned()]).expect("a name or an address");
-        let certificate = parameters.signed_by(&key, &self.0).expect("signed");
-        (certificate.pem(), key.serialize_pem())
-    }
-}
 
 /// A server of its own that shows a certificate of this authority.
 async fn encrypted(authority: &Authority) -> Option<(Server, Endpoint)> {
-    let server = match start(Kind::MySql, &Policy::from_env().expect("the variables are understood")).await {
-        Ok(server) => server,
-        Err(not_run) => {
-            assert!(!not_run.required, "{not_run}");
-            eprintln!("not run: {not_run}");
-            return None;
-        }
-    };
+    let server = wanted(Kind::MySql).await?;
     if server.origin().way == Way::Url {
         eprintln!("not run: the certificates of a server that was given by URL are not ours to change");
         return None;
@@ -55,7 +26,7 @@ async fn encrypted(authority: &Authority) -> Option<(Server, Endpoint)> {
     let folder = folder.flatten().expect("the server may write files");
     let name = format!("idem-tls-{}", std::process::id());
     let (certificate, key) = authority.issue(host);
-    for (kind, text) in [("ca", authority.0.pem()), ("cert", certificate), ("key", key)] {
+    for (kind, text) in [("ca", authority.certificate()), ("cert", certificate), ("key", key)] {
         // The server writes it, wherever it runs.
         let file = format!("{}/{name}-{kind}.pem", folder.trim_end_matches('/'));
         admin.query_drop(format!("SELECT '{text}' INTO DUMPFILE '{file}'")).await.expect("written");
@@ -68,7 +39,9 @@ async fn encrypted(authority: &Authority) -> Option<(Server, Endpoint)> {
 }
 
 fn roots(authority: &Authority) -> SslOpts {
-    SslOpts::default().with_root_certs(vec![authority.0.pem().into_bytes().into()]).with_disable_built_in_roots(true)
+    SslOpts::default()
+        .with_root_certs(vec![authority.certificate().into_bytes().into()])
+        .with_disable_built_in_roots(true)
 }
 
 fn options(endpoint: &Endpoint, ssl: SslOpts) -> OptsBuilder {

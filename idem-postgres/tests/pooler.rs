@@ -12,7 +12,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use common::*;
-use conformance::provider::{Policy, Tool};
+use conformance::provider::Tool;
 use idem_core::{Claimed, Completed, ErrorKind, Store};
 use idem_postgres::sqlx::Connection;
 use idem_postgres::sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions};
@@ -31,17 +31,8 @@ struct Pooler {
 impl Pooler {
     /// Every version that is here; none, said why, where there is none.
     async fn all() -> Vec<Pooler> {
-        let policy = Policy::from_env().expect("the variables are understood");
-        let programs = match Tool::PgBouncer.find_all(&policy) {
-            Ok(programs) => programs,
-            Err(missing) => {
-                assert!(!missing.required, "{missing}");
-                eprintln!("not run: {missing}");
-                return Vec::new();
-            }
-        };
         let mut poolers = Vec::new();
-        for program in programs {
+        for program in Tool::PgBouncer.wanted() {
             let output = Command::new(&program).arg("--version").output().await.expect("PgBouncer runs");
             let text = String::from_utf8_lossy(&output.stdout).into_owned();
             let mut numbers = text.split_whitespace().nth(1).expect("a version").split('.').map(|part| part.parse());

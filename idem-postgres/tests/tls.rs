@@ -5,37 +5,11 @@
 mod common;
 
 use common::*;
+use conformance::drill::Authority;
 use conformance::provider::Way;
 use idem_core::{Claimed, Completed, ErrorKind, Store};
 use idem_postgres::PostgresStore;
 use idem_postgres::sqlx::postgres::{PgConnectOptions, PgSslMode};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
-
-/// An authority of the test's own.
-struct Authority(CertifiedIssuer<'static, KeyPair>);
-
-impl Authority {
-    fn new() -> Authority {
-        let mut parameters = CertificateParams::new([]).expect("valid");
-        // A certificate of the same name as its issuer passes for one that signed itself.
-        parameters.distinguished_name.push(DnType::CommonName, "an authority");
-        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let key = KeyPair::generate().expect("a key");
-        Authority(CertifiedIssuer::self_signed(parameters, key).expect("signed"))
-    }
-
-    fn certificate(&self) -> Vec<u8> {
-        self.0.pem().into_bytes()
-    }
-
-    /// Certificate and key of a server at this address.
-    fn issue(&self, host: &str) -> (String, String) {
-        let key = KeyPair::generate().expect("a key");
-        let parameters = CertificateParams::new([host.to_owned()]).expect("a name or an address");
-        let certificate = parameters.signed_by(&key, &self.0).expect("signed");
-        (certificate.pem(), key.serialize_pem())
-    }
-}
 
 /// A server of its own that speaks TLS.
 async fn encrypted(authority: &Authority) -> Option<Place> {
@@ -61,7 +35,7 @@ async fn encrypted(authority: &Authority) -> Option<Place> {
 }
 
 fn verifying(place: &Place, authority: &Authority) -> PgConnectOptions {
-    place.options().ssl_mode(PgSslMode::VerifyFull).ssl_root_cert_from_pem(authority.certificate())
+    place.options().ssl_mode(PgSslMode::VerifyFull).ssl_root_cert_from_pem(authority.certificate().into_bytes())
 }
 
 #[tokio::test]

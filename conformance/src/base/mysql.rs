@@ -15,12 +15,10 @@ use idem_mysql::{Builder, MySqlStore};
 
 use super::reach::way_in;
 use super::{Apart, Place};
-use crate::Profile;
 use crate::harness::{
-    Absent, Aged, Declaration, Guard, Harness, HookError, Hooked, How, Implementation, Isolation, Namespace, Obstacle,
-    OpenError, Schema, Script, Scripted, Server, Setting,
+    Absent, Aged, Declaration, Guard, Harness, HookError, Hooked, How, Implementation, Namespace, Obstacle, OpenError,
+    Schema, Script, Scripted, Server, Setting,
 };
-use crate::provider::Endpoint;
 
 use hands::Hands;
 
@@ -40,7 +38,7 @@ impl MySql {
 
     /// How a client of this namespace reaches the server.
     async fn options(&self, namespace: &Namespace, by: Option<SocketAddr>) -> Hooked<Opts> {
-        let endpoint = self.endpoint().await?.database(namespace.as_str());
+        let endpoint = self.place.endpoint().await?.database(namespace.as_str());
         let endpoint = by.map_or_else(|| endpoint.clone(), |address| endpoint.through(address));
         Opts::from_url(endpoint.url()).map_err(not_a_url)
     }
@@ -56,34 +54,18 @@ impl MySql {
     }
 
     async fn change(&self, statements: &[String]) -> Hooked<()> {
-        self.hands.run(&self.endpoint().await?, statements).await
-    }
-
-    async fn endpoint(&self) -> Hooked<Endpoint> {
-        match self.place.server().await {
-            Ok(server) => Ok(server.endpoint()),
-            Err(absent) => Err(HookError::Failed(absent.reason)),
-        }
+        self.hands.run(&self.place.endpoint().await?, statements).await
     }
 }
 
 #[async_trait]
 impl Harness for MySql {
     fn identity(&self) -> Implementation {
-        let identity = Implementation::new(self.place.name(), env!("CARGO_PKG_VERSION"));
-        self.place.url().into_iter().fold(identity, Implementation::at)
+        self.place.implementation()
     }
 
     fn declare(&self) -> Declaration {
-        Declaration::core()
-            .with(Profile::Shared)
-            .with(Profile::Durable)
-            .with(Profile::Networked)
-            .with(Profile::Maintained)
-            .with(Profile::Transactional)
-            .isolation_level(Isolation::ReadCommitted)
-            .isolation_level(Isolation::RepeatableRead)
-            .isolation_level(Isolation::Serializable)
+        Place::declaration()
     }
 
     fn absent(&self) -> Option<Absent> {
@@ -98,7 +80,7 @@ impl Harness for MySql {
         if how.clock_off_by.is_some() {
             return Err(OpenError::Unsupported("the clock of this process cannot be moved".into()));
         }
-        rows::lay(&mut self.hands.connection(&self.endpoint().await?).await?, namespace).await?;
+        rows::lay(&mut self.hands.connection(&self.place.endpoint().await?).await?, namespace).await?;
         let (guard, by) = way_in(how.reach)?;
         let open = || async { self.builder(namespace, how, by).await.map_err(OpenError::from) };
         let store = match how.schema {
@@ -136,15 +118,15 @@ impl Harness for MySql {
     }
 
     async fn age(&self, namespace: &Namespace, identity: &Identity, by: Span) -> Hooked<Aged> {
-        rows::age(&mut self.hands.connection(&self.endpoint().await?).await?, namespace, identity, by).await
+        rows::age(&mut self.hands.connection(&self.place.endpoint().await?).await?, namespace, identity, by).await
     }
 
     async fn peek(&self, namespace: &Namespace, identity: &Identity) -> Hooked<Option<Record>> {
-        rows::peek(&mut self.hands.connection(&self.endpoint().await?).await?, namespace, identity).await
+        rows::peek(&mut self.hands.connection(&self.place.endpoint().await?).await?, namespace, identity).await
     }
 
     async fn kill_connections(&self, namespace: &Namespace) -> Hooked<()> {
-        rows::kill_connections(&mut self.hands.connection(&self.endpoint().await?).await?, namespace).await
+        rows::kill_connections(&mut self.hands.connection(&self.place.endpoint().await?).await?, namespace).await
     }
 
     async fn address(&self) -> Hooked<SocketAddr> {
@@ -171,7 +153,7 @@ impl Harness for MySql {
     }
 
     async fn transaction(&self, namespace: &Namespace, script: Script) -> Hooked<Scripted> {
-        let mut observer = self.hands.connection(&self.endpoint().await?).await?;
+        let mut observer = self.hands.connection(&self.place.endpoint().await?).await?;
         rows::lay(&mut observer, namespace).await?;
         let (_guard, by) = way_in(script.reach).map_err(HookError::failed)?;
         let builder = self.builder(namespace, &How::usual(), by).await?;
@@ -183,7 +165,7 @@ impl Harness for MySql {
     }
 
     async fn business_rows(&self, namespace: &Namespace) -> Hooked<Vec<String>> {
-        rows::business(&mut self.hands.connection(&self.endpoint().await?).await?, namespace).await
+        rows::business(&mut self.hands.connection(&self.place.endpoint().await?).await?, namespace).await
     }
 }
 

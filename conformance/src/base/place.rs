@@ -6,8 +6,9 @@ use std::net::SocketAddr;
 use async_trait::async_trait;
 use tokio::sync::OnceCell;
 
-use crate::harness::{Absent, HookError, Hooked, Server as Control, Setting};
-use crate::provider::{ControlError, Kind, NotRun, Offer, Policy, Server, Way, offers, start, take};
+use crate::Profile;
+use crate::harness::{Absent, Declaration, HookError, Hooked, Implementation, Isolation, Server as Control, Setting};
+use crate::provider::{ControlError, Endpoint, Kind, NotRun, Offer, Policy, Server, Way, offers, start, take};
 
 /// A server that all trials of a run share. It is started when it is first asked for, and ended with the place.
 #[derive(Debug)]
@@ -81,12 +82,26 @@ impl Place {
         self.kind
     }
 
-    /// Where it is, as far as that was said by whoever made the place.
-    pub(super) fn url(&self) -> Option<&str> {
+    /// What a backend on its server is called.
+    pub(super) fn implementation(&self) -> Implementation {
+        let named = Implementation::new(&self.name, env!("CARGO_PKG_VERSION"));
         match &self.source {
-            Source::Url(url) => Some(url),
-            Source::Ways(_) | Source::None(_) => None,
+            Source::Url(url) => named.at(url),
+            Source::Ways(_) | Source::None(_) => named,
         }
+    }
+
+    /// What a backend on a server declares that keeps all of the contract.
+    pub(super) fn declaration() -> Declaration {
+        Declaration::core()
+            .with(Profile::Shared)
+            .with(Profile::Durable)
+            .with(Profile::Networked)
+            .with(Profile::Maintained)
+            .with(Profile::Transactional)
+            .isolation_level(Isolation::ReadCommitted)
+            .isolation_level(Isolation::RepeatableRead)
+            .isolation_level(Isolation::Serializable)
     }
 
     /// Why there is no server, when that is known already.
@@ -127,14 +142,15 @@ impl Place {
         Ok(Some(Place::new(self.kind, &self.name, Source::Ways(policy))))
     }
 
+    /// How the server is reached now.
+    pub(super) async fn endpoint(&self) -> Hooked<Endpoint> {
+        Ok(self.hooked().await?.endpoint())
+    }
+
     /// Where the server listens now.
     pub(super) async fn address(&self) -> Hooked<SocketAddr> {
-        let endpoint = self.hooked().await?.endpoint();
-        let (Some(host), Some(port)) = (endpoint.host(), endpoint.port()) else { return Err(HookError::Unsupported) };
-        // Names in brackets are addresses already, and resolve to themselves without them.
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        let mut found = tokio::net::lookup_host((host, port)).await.map_err(HookError::failed)?;
-        found.next().ok_or_else(|| HookError::failed("the server's name has no address"))
+        let address = self.endpoint().await?.address().await.map_err(HookError::failed)?;
+        address.ok_or(HookError::Unsupported)
     }
 
     /// What the server is, where it came from, and the settings that durability rests on, read from it now.

@@ -15,7 +15,6 @@ use idem_postgres::{Builder, PostgresStore, sqlx};
 
 use super::reach::way_in;
 use super::{Apart, Place};
-use crate::Profile;
 use crate::harness::{
     Absent, Aged, Declaration, Guard, Harness, HookError, Hooked, How, Implementation, Isolation, Namespace, Obstacle,
     OpenError, Schema, Script, Scripted, Server, Setting,
@@ -39,7 +38,7 @@ impl Postgres {
 
     /// How a client of this namespace reaches the server.
     async fn options(&self, namespace: &Namespace, by: Option<SocketAddr>) -> Hooked<PgConnectOptions> {
-        let endpoint = self.endpoint().await?;
+        let endpoint = self.place.endpoint().await?;
         let endpoint = by.map_or_else(|| endpoint.clone(), |address| endpoint.through(address));
         let options: PgConnectOptions = endpoint.url().parse().map_err(not_a_url)?;
         Ok(options.application_name(namespace.as_str()))
@@ -57,34 +56,18 @@ impl Postgres {
     }
 
     async fn change(&self, namespace: &Namespace, what: fn(&Namespace) -> String) -> Hooked<()> {
-        self.hands.run(&self.endpoint().await?, what(namespace)).await
-    }
-
-    async fn endpoint(&self) -> Hooked<crate::provider::Endpoint> {
-        match self.place.server().await {
-            Ok(server) => Ok(server.endpoint()),
-            Err(absent) => Err(HookError::Failed(absent.reason)),
-        }
+        self.hands.run(&self.place.endpoint().await?, what(namespace)).await
     }
 }
 
 #[async_trait]
 impl Harness for Postgres {
     fn identity(&self) -> Implementation {
-        let identity = Implementation::new(self.place.name(), env!("CARGO_PKG_VERSION"));
-        self.place.url().into_iter().fold(identity, Implementation::at)
+        self.place.implementation()
     }
 
     fn declare(&self) -> Declaration {
-        Declaration::core()
-            .with(Profile::Shared)
-            .with(Profile::Durable)
-            .with(Profile::Networked)
-            .with(Profile::Maintained)
-            .with(Profile::Transactional)
-            .isolation_level(Isolation::ReadCommitted)
-            .isolation_level(Isolation::RepeatableRead)
-            .isolation_level(Isolation::Serializable)
+        Place::declaration()
     }
 
     fn absent(&self) -> Option<Absent> {
@@ -137,17 +120,17 @@ impl Harness for Postgres {
     }
 
     async fn age(&self, namespace: &Namespace, identity: &Identity, by: Span) -> Hooked<Aged> {
-        let pool = self.hands.pool(&self.endpoint().await?)?;
+        let pool = self.hands.pool(&self.place.endpoint().await?)?;
         rows::age(&pool, namespace, identity, by).await
     }
 
     async fn peek(&self, namespace: &Namespace, identity: &Identity) -> Hooked<Option<Record>> {
-        let pool = self.hands.pool(&self.endpoint().await?)?;
+        let pool = self.hands.pool(&self.place.endpoint().await?)?;
         rows::peek(&pool, namespace, identity).await
     }
 
     async fn kill_connections(&self, namespace: &Namespace) -> Hooked<()> {
-        let pool = self.hands.pool(&self.endpoint().await?)?;
+        let pool = self.hands.pool(&self.place.endpoint().await?)?;
         rows::kill_connections(&pool, namespace).await
     }
 
@@ -200,7 +183,7 @@ impl Harness for Postgres {
     }
 
     async fn business_rows(&self, namespace: &Namespace) -> Hooked<Vec<String>> {
-        let pool = self.hands.pool(&self.endpoint().await?)?;
+        let pool = self.hands.pool(&self.place.endpoint().await?)?;
         rows::business(&pool, namespace).await
     }
 }

@@ -1,4 +1,5 @@
 use std::fmt;
+use std::io;
 use std::net::SocketAddr;
 
 use url::Url;
@@ -36,6 +37,20 @@ impl Endpoint {
     #[must_use]
     pub fn port(&self) -> Option<u16> {
         self.url.port()
+    }
+
+    /// The address that it listens at; None when the URL names no host and port.
+    ///
+    /// # Errors
+    /// The host's name has no address.
+    pub async fn address(&self) -> io::Result<Option<SocketAddr>> {
+        let (Some(host), Some(port)) = (self.host(), self.port()) else { return Ok(None) };
+        // Names in brackets are addresses already, and resolve to themselves without them.
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        match tokio::net::lookup_host((host, port)).await?.next() {
+            Some(address) => Ok(Some(address)),
+            None => Err(io::Error::new(io::ErrorKind::NotFound, "the server's name has no address")),
+        }
     }
 
     /// The same server by another address, such as that of a proxy.

@@ -36,15 +36,8 @@ impl Tool {
         }
     }
 
-    /// Where it is: what its [variable](Tool::variable) says, or where Debian's package puts it. The first of several.
-    ///
-    /// # Errors
-    /// There is none.
-    pub fn find(self, policy: &Policy) -> Result<PathBuf, NoTool> {
-        Ok(self.find_all(policy)?.swap_remove(0))
-    }
-
-    /// The same, and every one of several: their versions may behave in other ways.
+    /// Where it is: what its [variable](Tool::variable) says, or where Debian's package puts it. Every one of several:
+    /// their versions may behave in other ways.
     ///
     /// # Errors
     /// There is none, or one that is named is no file.

@@ -4,7 +4,7 @@
 
 use std::process::Command;
 
-use conformance::provider::{Kind, Policy, start};
+use conformance::provider::{Kind, wanted};
 
 fn table(arguments: &[&str]) -> Vec<(String, usize, usize)> {
     let output = Command::new(env!("CARGO_BIN_EXE_race")).args(arguments).output().unwrap();
@@ -45,20 +45,12 @@ fn every_way_is_what_it_is() {
 /// On every server that is to be had.
 #[tokio::test]
 async fn every_way_is_the_same_on_servers() {
-    let policy = Policy::from_env().unwrap();
     for kind in [Kind::Postgres, Kind::MySql, Kind::MariaDb] {
-        match start(kind, &policy).await {
-            Ok(server) => {
-                let url = server.endpoint().url().to_owned();
-                let rows = tokio::task::spawn_blocking(move || most(&["--requests", "8", "--store", &url]));
-                every_way(&rows.await.unwrap());
-                server.close().await;
-            }
-            Err(not_run) => {
-                assert!(!not_run.required, "{not_run}");
-                eprintln!("not run: {not_run}");
-            }
-        }
+        let Some(server) = wanted(kind).await else { continue };
+        let url = server.endpoint().url().to_owned();
+        let rows = tokio::task::spawn_blocking(move || most(&["--requests", "8", "--store", &url]));
+        every_way(&rows.await.unwrap());
+        server.close().await;
     }
 }
 

@@ -3,13 +3,12 @@
 //! `cargo run -p idem-postgres --example cost` starts a server for it; `… --example cost postgres://…` measures on that one,
 //! where nobody else may write meanwhile. It ends with an error when a replay costs anything, or completions move.
 
-mod counted;
 mod server;
 
 use std::error::Error;
 use std::process::ExitCode;
 
-use counted::Counted;
+use conformance::fault::Proxy;
 use idem_core::{Claim, Claimed, Complete, End, Fingerprint, Grant, Identity, Key, Operation, Response, Scope, Store};
 use idem_postgres::PostgresStore;
 use idem_postgres::sqlx::postgres::PgConnectOptions;
@@ -55,8 +54,11 @@ async fn measure() -> Outcome<bool> {
 }
 
 async fn measure_in(options: &PgConnectOptions, hands: &mut Hands, schema: &str) -> Outcome<bool> {
-    let line = Counted::to(options).await?;
-    let through = options.clone().host("127.0.0.1").port(line.port());
+    let server = (options.get_host().to_owned(), options.get_port());
+    let server = tokio::net::lookup_host(server).await?.next().ok_or("the server's name has no address")?;
+    // It counts how often the line was gone there and back.
+    let line = Proxy::before(server).await?;
+    let through = options.clone().host(&line.address().ip().to_string()).port(line.address().port());
     let store = PostgresStore::builder(through).schema(schema).open().await?;
     println!("{}, {TIMES} of each\n", hands.version().await?);
     println!("{:<26} {:>12} {:>16} {:>14}", "", "round trips", "transaction ids", "bytes of WAL");

@@ -1,11 +1,11 @@
 //! The server that is measured, and what it counts.
 
+use conformance::fault::Proxy;
 use conformance::provider::{Kind, Policy, Server, start};
 use idem_postgres::sqlx::postgres::{PgConnectOptions, PgConnection};
 use idem_postgres::sqlx::{AssertSqlSafe, Connection, Executor, Row};
 
 use crate::Outcome;
-use crate::counted::Counted;
 
 /// The URL of the command line, or that of a server that is started for it.
 pub(crate) async fn given_or_started() -> Outcome<(String, Option<Server>)> {
@@ -50,15 +50,15 @@ impl Hands {
         Ok(row.try_get(0)?)
     }
 
-    pub(crate) async fn counters(&mut self, line: &Counted) -> Outcome<Counters> {
+    pub(crate) async fn counters(&mut self, line: &Proxy) -> Outcome<Counters> {
         let query = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint,
                             (pg_current_wal_insert_lsn() - '0/0')::bigint";
         let row = self.0.fetch_one(query).await?;
-        Ok(Counters { trips: line.trips(), xids: row.try_get(0)?, wal: row.try_get(1)? })
+        Ok(Counters { trips: line.requests(), xids: row.try_get(0)?, wal: row.try_get(1)? })
     }
 
     /// Prints what was used since, and gives the counters of now.
-    pub(crate) async fn show(&mut self, what: &str, line: &Counted, before: Counters) -> Outcome<Counters> {
+    pub(crate) async fn show(&mut self, what: &str, line: &Proxy, before: Counters) -> Outcome<Counters> {
         let now = self.counters(line).await?;
         let used = now.since(before);
         println!("{what:<26} {:>12} {:>16} {:>14}", used.trips, used.xids, used.wal);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use conformance::provider::{self, Kind, Policy, Server};
+use conformance::provider::{Kind, Server, wanted};
 use idem_core::ErrorKind::{self, Bug, Indeterminate, Schema, TooLarge, TransactionAborted, Unavailable, Unsupported};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{AssertSqlSafe, Connection, Executor};
@@ -13,15 +13,7 @@ use super::*;
 static SHARED: OnceCell<Option<Server>> = OnceCell::const_new();
 
 async fn options() -> Option<PgConnectOptions> {
-    let start = async || match provider::start(Kind::Postgres, &Policy::from_env().expect("understood")).await {
-        Ok(server) => Some(server),
-        Err(not_run) => {
-            assert!(!not_run.required, "PostgreSQL is required and not run: {not_run:?}");
-            eprintln!("not run: {not_run:?}");
-            None
-        }
-    };
-    let server = SHARED.get_or_init(start).await.clone()?;
+    let server = SHARED.get_or_init(|| wanted(Kind::Postgres)).await.clone()?;
     Some(server.endpoint().url().parse().expect("a URL"))
 }
 

@@ -8,7 +8,7 @@ pub(crate) mod proxy;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use conformance::provider::{self, Kind, Policy, Server};
+use conformance::provider::{Kind, Server, wanted};
 use idem_core::{
     Claim, ClaimBuilder, Claimed, Complete, Completed, End, Fingerprint, Grant, Identity, Key, Operation, Record,
     Response, Scope, Span, Store,
@@ -22,15 +22,7 @@ static SHARED: OnceCell<Option<Server>> = OnceCell::const_new();
 
 /// A server of the test's own, or none, said why; an error when one is required.
 pub(crate) async fn own_server() -> Option<Server> {
-    let policy = Policy::from_env().expect("the variables are understood");
-    match provider::start(Kind::Postgres, &policy).await {
-        Ok(server) => Some(server),
-        Err(not_run) => {
-            assert!(!not_run.required, "PostgreSQL is required and not run: {not_run:?}");
-            eprintln!("not run: {not_run:?}");
-            None
-        }
-    }
+    wanted(Kind::Postgres).await
 }
 
 /// The server that the tests of one program share.

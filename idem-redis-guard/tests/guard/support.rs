@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use conformance::provider::{self, Kind, Policy, Server};
+use conformance::provider::{Kind, Server, wanted};
 use idem_core::{
     Claim, ClaimBuilder, Claimed, Complete, Completed, End, Error, Fingerprint, Grant, Identity, Key, MemoryStore,
     Operation, Purged, Record, Release, Released, Renew, Renewed, Response, Scope, Span, Store,
@@ -18,15 +18,7 @@ static SHARED: OnceCell<Option<Server>> = OnceCell::const_new();
 
 /// A server of the test's own, or none, said why; an error when one is required.
 pub(crate) async fn own_server() -> Option<Server> {
-    let policy = Policy::from_env().expect("the variables are understood");
-    match provider::start(Kind::Redis, &policy).await {
-        Ok(server) => Some(server),
-        Err(not_run) => {
-            assert!(!not_run.required, "Redis is required and not run: {not_run:?}");
-            eprintln!("not run: {not_run:?}");
-            None
-        }
-    }
+    wanted(Kind::Redis).await
 }
 
 /// The server that tests share which leave it as it is.

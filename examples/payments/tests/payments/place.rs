@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use conformance::provider::{Kind, Policy, Server, Servers};
+use idem_mysql::mysql_async;
 use idem_mysql::mysql_async::prelude::Queryable;
-use idem_mysql::mysql_async::{self};
 use idem_postgres::sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
@@ -29,14 +29,8 @@ impl Place {
     /// A database on a server; none, said why, where there is no such server, and an error where it is required.
     pub(crate) async fn on(kind: Kind) -> Option<Place> {
         let servers = SERVERS.get_or_init(|| async { Servers::new(Policy::from_env().unwrap()) }).await;
-        match servers.get(kind).await {
-            Ok(server) => Some(Place { folder: TempDir::new().unwrap(), store: database(&server).await }),
-            Err(not_run) => {
-                assert!(!not_run.required, "{not_run}");
-                eprintln!("not run: {not_run}");
-                None
-            }
-        }
+        let server = servers.wanted(kind).await?;
+        Some(Place { folder: TempDir::new().unwrap(), store: database(&server).await })
     }
 
     /// What `--store` is told.

@@ -5,21 +5,18 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use idem_core::{Claimed, Complete, Completed, Grant, Store};
-use idem_postgres::PostgresStore;
-use idem_postgres::sqlx::postgres::PgConnectOptions;
+use idem_core::{Claimed, Completed, Grant, Store};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-use crate::common::*;
+use super::{claim, complete};
 
 /// Says that this process is such a child, and where its store is.
-const URL: &str = "IDEM_TEST_CLOCK_URL";
-const SCHEMA: &str = "IDEM_TEST_CLOCK_SCHEMA";
+const STORE: &str = "IDEM_DRILL_CLOCK_STORE";
 
 /// What the child's store answered, as its parent reads it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Said {
+pub(super) enum Said {
     /// Attempt and fence.
     Acquired(u32, u64),
     InFlight(Duration),
@@ -28,17 +25,16 @@ pub(crate) enum Said {
 }
 
 /// A store on a host whose clock is this far off.
-pub(crate) struct Apart {
+pub(super) struct Apart {
     _process: Child,
     stdin: ChildStdin,
     stdout: Lines<BufReader<ChildStdout>>,
 }
 
 impl Apart {
-    pub(crate) async fn start(place: &Place, faketime: &Path, offset: &str) -> Apart {
+    pub(super) async fn start(store: &str, faketime: &Path, offset: &str) -> Apart {
         let mut process = Command::new(std::env::current_exe().expect("known"))
-            .env(URL, place.server.endpoint().url())
-            .env(SCHEMA, &place.schema)
+            .env(STORE, store)
             .env("LD_PRELOAD", faketime)
             .env("FAKETIME", offset)
             // A wrong clock shows another time, but time passes as elsewhere.
@@ -60,12 +56,12 @@ impl Apart {
     }
 
     /// What its host's clock shows.
-    pub(crate) async fn clock(&mut self) -> SystemTime {
+    pub(super) async fn clock(&mut self) -> SystemTime {
         let answer = self.ask("clock".to_owned()).await;
         UNIX_EPOCH + Duration::from_micros(answer[0].parse().expect("a number"))
     }
 
-    pub(crate) async fn claim(&mut self, key: &str) -> Said {
+    pub(super) async fn claim(&mut self, key: &str) -> Said {
         let answer = self.ask(format!("claim {key}")).await;
         match answer[0].as_str() {
             "acquired" => Said::Acquired(answer[1].parse().expect("a number"), answer[2].parse().expect("a number")),
@@ -76,31 +72,31 @@ impl Apart {
     }
 
     /// Ends what it acquired last, as `stored` or as `lost`.
-    pub(crate) async fn complete(&mut self) -> Said {
+    pub(super) async fn complete(&mut self) -> Said {
         Said::Ended(self.ask("complete".to_owned()).await.remove(0))
     }
 }
 
-/// Is this process a child? Then it is one until nobody asks any more.
-pub(crate) fn run_as_one() -> bool {
-    let (Ok(url), Ok(schema)) = (std::env::var(URL), std::env::var(SCHEMA)) else { return false };
+/// Is this process the child of a drill? Then it opens the store that it is told of, and is one until nobody asks any more.
+///
+/// # Panics
+/// When its store does not answer.
+#[must_use]
+pub fn run_as_one<S: Store>(open: impl AsyncFnOnce(String) -> S) -> bool {
+    let Ok(there) = std::env::var(STORE) else { return false };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("built");
     runtime.block_on(async {
-        let options: PgConnectOptions = url.parse().expect("a URL");
-        let store = PostgresStore::builder(options).schema(schema).open().await.expect("opened");
+        let store = open(there).await;
         let mut held: Option<Grant> = None;
         for line in std::io::stdin().lock().lines() {
             let line = line.expect("read");
             let answer = match line.split_once(' ') {
                 Some(("claim", key)) => claim_here(&store, key, &mut held).await,
-                _ if line == "complete" => {
-                    let lease = held.take().expect("it acquired one").lease;
-                    match store.complete(&Complete::new(lease, succeeded("x"))).await.expect("answered") {
-                        Completed::Stored => "stored".to_owned(),
-                        Completed::AlreadyStored => "already-stored".to_owned(),
-                        Completed::Lost => "lost".to_owned(),
-                    }
-                }
+                _ if line == "complete" => match complete(&store, held.take().expect("it acquired one"), "x").await {
+                    Completed::Stored => "stored".to_owned(),
+                    Completed::AlreadyStored => "already-stored".to_owned(),
+                    Completed::Lost => "lost".to_owned(),
+                },
                 _ => SystemTime::now().duration_since(UNIX_EPOCH).expect("later").as_micros().to_string(),
             };
             println!("{answer}");
@@ -110,8 +106,8 @@ pub(crate) fn run_as_one() -> bool {
     true
 }
 
-async fn claim_here(store: &PostgresStore, key: &str, held: &mut Option<Grant>) -> String {
-    match store.claim(&claim(key)).await.expect("answered") {
+async fn claim_here(store: &impl Store, key: &str, held: &mut Option<Grant>) -> String {
+    match claim(store, key).await {
         Claimed::Acquired(grant) => {
             let said = format!("acquired {} {}", grant.lease.attempt, grant.lease.fence.get());
             *held = Some(grant);
