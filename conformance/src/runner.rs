@@ -190,12 +190,7 @@ impl Run {
         }
         lock(&self.round_trips).extend(trial.round_trips());
         trial.close().await;
-        match (trial.was_too_slow(), &outcome) {
-            (Some(took), Ok(_) | Err(Stop::Fail(_))) => {
-                Err(Stop::Inconclusive(format!("the trial took {took:?}, longer than the margin of its times")))
-            }
-            _ => outcome,
-        }
+        trial.judged(outcome)
     }
 }
 

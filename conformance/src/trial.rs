@@ -3,6 +3,8 @@
 mod apart;
 mod handle;
 mod network;
+mod pace;
+mod record;
 mod request;
 mod stage;
 mod stop;
@@ -10,24 +12,24 @@ mod stop;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::{Duration, Instant};
 
 use idem_core::machine::Rules;
-use idem_core::{Identity, Key, Record, Scope, Span, State, StoreTime};
+use idem_core::{Identity, Key, Scope, Span};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use tokio::sync::Mutex;
 
 pub use apart::Apart;
 pub use handle::Handle;
+pub(crate) use handle::name_of;
 pub(crate) use network::{DEADLINE, SLACK};
+use pace::Pace;
 pub(crate) use request::built;
 pub use stage::Stage;
 pub(crate) use stage::{minus, plus};
 pub use stop::{Outcome, Stop};
 pub(crate) use stop::{ensure, ensure_eq};
 
-use crate::Profile;
 use crate::harness::{
     Aged, Declaration, Guard, Harness, Hook, HookError, Hooked, How, LEAST_RESPONSE_LIMIT, Namespace, OpenError,
 };
@@ -56,9 +58,7 @@ pub struct Trial {
     guards: std::sync::Mutex<Vec<Guard>>,
     others: std::sync::Mutex<Vec<Namespace>>,
     round_trips: std::sync::Mutex<BTreeMap<&'static str, u64>>,
-    aged: AtomicBool,
-    began: std::sync::Mutex<Instant>,
-    slow: std::sync::Mutex<Option<Duration>>,
+    pace: Pace,
 }
 
 impl Trial {
@@ -80,9 +80,7 @@ impl Trial {
             guards: std::sync::Mutex::new(Vec::new()),
             others: std::sync::Mutex::new(Vec::new()),
             round_trips: std::sync::Mutex::default(),
-            aged: AtomicBool::new(false),
-            began: std::sync::Mutex::new(Instant::now()),
-            slow: std::sync::Mutex::default(),
+            pace: Pace::begun(),
         }
     }
 
@@ -220,116 +218,11 @@ impl Trial {
     /// # Errors
     /// As [`age`](Self::age).
     pub async fn age_in(&self, namespace: &Namespace, identity: &Identity, by: Span) -> Outcome {
-        self.aged.store(true, Ordering::Relaxed);
+        self.pace.aged();
         match self.hooked(Hook::Age, self.harness.age(namespace, identity, by).await)? {
             Aged::Older => Ok(()),
             Aged::NoRecord => Err(Stop::Fail("the record that was to become older is not there any more".into())),
         }
-    }
-
-    /// The row as it is. Read over a connection that is not the store's where the harness can; else through a second
-    /// handle of a shared store; else through the first. Whatever the store shows of it has to be the same.
-    ///
-    /// # Errors
-    /// When the store shows something else than the independent read.
-    pub async fn read(&self, identity: &Identity) -> Result<Option<Record>, Stop> {
-        let shown = self.store().await?.get(identity).await?;
-        let row = match self.harness.peek(&self.namespace, identity).await {
-            Err(HookError::Unsupported) if self.declaration.claims(Profile::Shared) => {
-                self.reader().await?.get(identity).await?
-            }
-            Err(HookError::Unsupported) => {
-                self.read_through_the_store.store(true, Ordering::Relaxed);
-                return Ok(shown);
-            }
-            peeked => self.hooked(Hook::Peek, peeked)?,
-        };
-        match (&shown, &row) {
-            (Some(shown), None) => {
-                let state = shown.state;
-                Err(Stop::Fail(format!("`get` shows a record ({state:?}) that an independent read does not find")))
-            }
-            (Some(shown), Some(row)) if !matches!(shown.state, State::Spent(_)) && shown != row => Err(Stop::Fail(
-                format!("`get` and an independent read differ: `get` shows {shown:?}, the row is {row:?}"),
-            )),
-            _ => Ok(row),
-        }
-    }
-
-    async fn reader(&self) -> Result<Handle, Stop> {
-        let mut reader = self.reader.lock().await;
-        if let Some(handle) = reader.as_ref() {
-            return Ok(handle.clone());
-        }
-        let handle = self.second().await?;
-        *reader = Some(handle.clone());
-        Ok(handle)
-    }
-
-    /// The row, over age or not: what no handle shows.
-    ///
-    /// # Errors
-    /// A gap without the hook.
-    pub async fn row(&self, identity: &Identity) -> Result<Option<Record>, Stop> {
-        self.hooked(Hook::Peek, self.harness.peek(&self.namespace, identity).await)
-    }
-
-    /// Reads are independent of the handle that wrote.
-    ///
-    /// # Errors
-    /// A gap when the harness cannot peek, and there is no second handle that sees the same records.
-    pub async fn reads_independently(&self) -> Outcome {
-        if self.declaration.claims(Profile::Shared) {
-            return Ok(());
-        }
-        self.row(&self.identity()?).await.map(|_| ())
-    }
-
-    /// The row, which has to be there.
-    ///
-    /// # Errors
-    /// When it is not.
-    pub async fn record(&self, identity: &Identity) -> Result<Record, Stop> {
-        self.read(identity)
-            .await?
-            .ok_or_else(|| Stop::Fail("an independent read finds no record where there must be one".into()))
-    }
-
-    /// The row is what it was before.
-    ///
-    /// # Errors
-    /// When it is not.
-    pub async fn unchanged(&self, before: &Record, what: &str) -> Outcome {
-        let after = self.record(&before.identity).await?;
-        ensure!(after == *before, "{what} changed the record: it was {before:?}, and is {after:?}");
-        Ok(())
-    }
-
-    /// The store's own clock, read off a record that is made for it.
-    ///
-    /// # Errors
-    /// As a claim.
-    pub async fn now(&self) -> Result<StoreTime, Stop> {
-        let identity = self.identity()?;
-        self.acquire(&identity).await?;
-        Ok(self.record(&identity).await?.created_at)
-    }
-
-    /// The lease in the record is as long as was asked, to the declared resolution. It may be longer by as long as the
-    /// claim took: one whose reply was lost is sent again, and counts from then (clause C3).
-    ///
-    /// # Errors
-    /// When it is not.
-    pub fn lasts(&self, record: &Record, lease: Span, took: Duration) -> Outcome {
-        let runs = record.lease_until.since(record.claimed_at);
-        let resolution = self.declaration.resolution.as_duration();
-        let (shortest, longest) =
-            (lease.as_duration().saturating_sub(resolution), lease.as_duration() + resolution + took);
-        ensure!(
-            shortest < runs && runs < longest,
-            "a lease of {lease:?} runs for {runs:?}, the declared resolution is {resolution:?}"
-        );
-        Ok(())
     }
 
     /// The declared response limit.
@@ -383,19 +276,19 @@ impl Trial {
         lock(&self.round_trips).clone()
     }
 
-    /// Did this trial move time, and took so long itself that time has moved, too?
-    pub(crate) fn was_too_slow(&self) -> Option<Duration> {
-        let took = lock(&self.began).elapsed();
-        let slow = (self.aged.load(Ordering::Relaxed) && took >= MARGIN.as_duration()).then_some(took);
-        slow.or(*lock(&self.slow))
-    }
-
     /// What comes now has nothing to do with the identities before: its times count from here.
     pub(crate) fn goes_on_afresh(&self) {
-        let slow = self.was_too_slow();
-        *lock(&self.slow) = slow;
-        *lock(&self.began) = Instant::now();
-        self.aged.store(false, Ordering::Relaxed);
+        self.pace.begin_afresh();
+    }
+
+    /// How it ended: inconclusive when it moved time, and took so long itself that time has moved, too.
+    pub(crate) fn judged<T>(&self, outcome: Result<T, Stop>) -> Result<T, Stop> {
+        match (self.pace.too_slow(), &outcome) {
+            (Some(took), Ok(_) | Err(Stop::Fail(_))) => {
+                Err(Stop::Inconclusive(format!("the trial took {took:?}, longer than the margin of its times")))
+            }
+            _ => outcome,
+        }
     }
 }
 

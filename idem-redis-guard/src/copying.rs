@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use idem_core::{Error, Final, Fingerprint, Identity, Lease, Recorded, Span, State, Store, StoreTime};
+use idem_core::{Error, Fence, Final, Fingerprint, Identity, Lease, Recorded, Span, State, Store, StoreTime};
 
 use crate::clock::Here;
 use crate::entry::{self, Done, Entry, Running, Says};
@@ -33,6 +33,16 @@ impl<S: Store + 'static> RedisGuard<S> {
         );
     }
 
+    /// Copies what the database says about an identity, without making anybody wait.
+    pub(crate) fn copy_in_background(&self, ground: Ground, identity: &Identity) {
+        let identity = identity.clone();
+        self.in_background(async move |parts| {
+            if let Err(error) = parts.copy(&ground, &identity).await {
+                tracing::debug!(%error, "a finished record was not copied");
+            }
+        });
+    }
+
     pub(crate) fn in_background<F>(&self, work: impl FnOnce(Arc<Parts<S>>) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -57,20 +67,12 @@ impl<S: Store + 'static> RedisGuard<S> {
 }
 
 impl<S: Store + 'static> Parts<S> {
-    /// The entry for a finished record that is replayable until then; None when it is too large to copy.
-    pub(crate) fn done(
-        &self,
-        lease: &Lease,
-        done: (Fingerprint, Final, &Recorded),
-        kept: StoreTime,
-        now: StoreTime,
-    ) -> Option<Entry> {
-        let (fingerprint, end, recorded) = done;
-        if recorded.size() > self.largest {
-            return None;
-        }
+    /// The copy of a finished record that the database keeps replayable until `kept`; None when it is too large.
+    pub(crate) fn done(&self, fence: Fence, done: Finished<'_>, kept: StoreTime, now: StoreTime) -> Option<Entry> {
+        let Finished { fingerprint, end, recorded } = done;
         let until = kept.min(now.plus(self.life));
-        Some(Entry { fence: lease.fence, until, says: Says::Done(Done::of(fingerprint, end, recorded)) })
+        let says = || Says::Done(Done::of(fingerprint, end, recorded));
+        (recorded.size() <= self.largest).then(|| Entry { fence, until, says: says() })
     }
 
     /// Copies what the database says about an identity, when it is finished.
@@ -81,19 +83,22 @@ impl<S: Store + 'static> Parts<S> {
             State::Failed => Final::Failed,
             State::Processing | State::Unknown | State::Released | State::Spent(_) => return Ok(()),
         };
-        let Some(recorded) = record.recorded.as_ref().filter(|recorded| recorded.size() <= self.largest) else {
-            self.counting.skipped.up();
-            return Ok(());
-        };
         let now = ground.reading.earliest(Here::now());
-        let until = record.expires_at.min(now.plus(self.life));
-        let says = Says::Done(Done::of(record.fingerprint, end, recorded));
-        let entry = Entry { fence: record.fence, until, says };
         let name = entry::name(&ground.secret, &self.prefix, identity);
-        match entry.seal(&ground.secret, &name) {
-            Some(sealed) => self.cache.put(&name, &sealed, until.since(now)).await,
+        let finished =
+            record.recorded.as_ref().map(|recorded| Finished { fingerprint: record.fingerprint, end, recorded });
+        let entry = finished.and_then(|finished| self.done(record.fence, finished, record.expires_at, now));
+        match entry.and_then(|entry| Some((entry.seal(&ground.secret, &name)?, entry.until))) {
+            Some((sealed, until)) => self.cache.put(&name, &sealed, until.since(now)).await,
             None => self.counting.skipped.up(),
         }
         Ok(())
     }
+}
+
+/// What of a finished record is copied.
+pub(crate) struct Finished<'r> {
+    pub(crate) fingerprint: Fingerprint,
+    pub(crate) end: Final,
+    pub(crate) recorded: &'r Recorded,
 }

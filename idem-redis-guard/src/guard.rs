@@ -107,7 +107,8 @@ impl<S: Store + 'static> RedisGuard<S> {
         self.0.keeper.learn().await
     }
 
-    /// Waits until every write to Redis that is under way has ended, each within its time-out.
+    /// Waits until nothing is under way behind the callers' backs: writes to Redis, each within its time-out, and readings of
+    /// the database.
     pub async fn flush(&self) {
         while !self.0.tasks.is_empty() {
             self.0.tasks.close();
@@ -116,7 +117,8 @@ impl<S: Store + 'static> RedisGuard<S> {
         }
     }
 
-    /// Drops the copy of this record from Redis, when it is to be erased. Erase it in the database first.
+    /// Drops the copy of this record from Redis, when it is to be erased, as far as Redis answers; what it cannot reach is used
+    /// until its `life` is over. Erase it in the database first.
     pub async fn forget(&self, identity: &Identity) {
         if let Some(ground) = self.ground() {
             self.flush().await;

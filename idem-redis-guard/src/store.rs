@@ -9,6 +9,7 @@ use idem_core::{
 };
 
 use crate::clock::Here;
+use crate::copying::Finished;
 use crate::guard::RedisGuard;
 use crate::held::Asked;
 
@@ -29,23 +30,19 @@ impl<S: Store + 'static> Store for RedisGuard<S> {
         // Before it is sent: it may be granted, its reply lost, and be sent again.
         self.0.held.remember(claim.token(), Asked { fingerprint: *claim.fingerprint(), kept_until }).await;
         let answer = self.0.store.claim(claim).await;
-        if matches!(answer, Ok(ref other) if !matches!(other, Claimed::Acquired(_))) {
-            self.0.held.forget(claim.token()).await;
-        }
         match &answer {
             Ok(Claimed::Acquired(grant)) => {
                 self.hint(&ground, asked, &grant.lease, claim.lease(), *claim.fingerprint());
             }
-            // Redis had no copy: it was lost, or finished elsewhere.
-            Ok(Claimed::Replay(replay)) if replay.recorded.size() <= self.0.largest => {
-                let identity = claim.identity().clone();
-                self.in_background(async move |parts| {
-                    if let Err(error) = parts.copy(&ground, &identity).await {
-                        tracing::debug!(%error, "a finished record was not copied");
-                    }
-                });
+            // It may have been granted: what was asked stays remembered.
+            Err(_) => {}
+            Ok(other) => {
+                self.0.held.forget(claim.token()).await;
+                // Redis had no copy: it was lost, or the record was finished elsewhere.
+                if matches!(other, Claimed::Replay(replay) if replay.recorded.size() <= self.0.largest) {
+                    self.copy_in_background(ground, claim.identity());
+                }
             }
-            Ok(_) | Err(_) => {}
         }
         answer
     }
@@ -76,7 +73,8 @@ impl<S: Store + 'static> Store for RedisGuard<S> {
         };
         match (completed, end, asked) {
             (Completed::Stored, Some((end, recorded)), Some(asked)) => {
-                match self.0.done(lease, (asked.fingerprint, end, recorded), asked.kept_until, now) {
+                let finished = Finished { fingerprint: asked.fingerprint, end, recorded };
+                match self.0.done(lease.fence, finished, asked.kept_until, now) {
                     Some(entry) => self.write(&ground, &lease.identity, &entry, now),
                     None => self.nothing(&ground, lease, now),
                 }
@@ -84,12 +82,7 @@ impl<S: Store + 'static> Store for RedisGuard<S> {
             // The first end stays, whatever this one said (clause F2); or another attempt's claim decides about the
             // retention: the record says.
             (Completed::AlreadyStored, ..) | (Completed::Stored, Some(_), None) => {
-                let identity = lease.identity.clone();
-                self.in_background(async move |parts| {
-                    if let Err(error) = parts.copy(&ground, &identity).await {
-                        tracing::debug!(%error, "a finished record was not copied");
-                    }
-                });
+                self.copy_in_background(ground, &lease.identity);
             }
             (Completed::Stored, None, _) | (Completed::Lost, ..) => self.nothing(&ground, lease, now),
         }

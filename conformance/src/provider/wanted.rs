@@ -11,7 +11,10 @@ use super::{Kind, Policy, Server, Servers, Tool, start};
 /// # Panics
 /// When there is none and `IDEM_REQUIRE` names it, and when a variable says something impossible.
 pub async fn wanted(kind: Kind) -> Option<Server> {
-    start(kind, &policy()).await.map_err(|not_run| do_without(&not_run, not_run.required)).ok()
+    let policy = policy();
+    // Boxed, since it is a deep future, and a test's own comes on top of it.
+    let started = Box::pin(start(kind, &policy)).await;
+    started.map_err(|not_run| do_without(&not_run, not_run.required)).ok()
 }
 
 impl Servers {

@@ -7,7 +7,7 @@ use tokio::sync::Barrier;
 
 use super::lease::{at_once, handles};
 use crate::rules::{Profile, Rule, run};
-use crate::trial::{Handle, Outcome, Stage, Stop, Trial, ensure, ensure_eq};
+use crate::trial::{Handle, Outcome, Stage, Stop, Trial, ensure, ensure_eq, name_of};
 
 const CORE: Rule = Rule::of(Profile::Core);
 
@@ -124,7 +124,7 @@ async fn complete_or_takeover(t: &Trial) -> Outcome {
             (completed, claimed) => {
                 return Err(Stop::Fail(format!(
                     "a completion was {completed:?} and the takeover that raced with it was {}: no order explains both",
-                    name(&claimed)
+                    name_of(&claimed)
                 )));
             }
         }
@@ -162,16 +162,4 @@ async fn two_ends(t: &Trial) -> Outcome {
         ensure_eq!(vec![t.record(&identity).await?.state], first, "the recorded end beside the one that was Stored");
     }
     Ok(())
-}
-
-/// What a claim was answered, without what it carries.
-fn name(answer: &Claimed) -> &'static str {
-    match answer {
-        Claimed::Acquired(_) => "Acquired",
-        Claimed::Replay(_) => "Replay",
-        Claimed::InFlight { .. } => "InFlight",
-        Claimed::Mismatch => "Mismatch",
-        Claimed::Uncertain(_) => "Uncertain",
-        Claimed::Spent(_) => "Spent",
-    }
 }

@@ -65,9 +65,7 @@ struct Written {
 }
 
 async fn acknowledged(t: &Trial) -> Outcome {
-    let apart = t.server_apart().await?;
-    let outcome = what_was_acknowledged(&apart).await;
-    apart.end(outcome).await
+    t.on_a_server_apart(what_was_acknowledged).await
 }
 
 async fn what_was_acknowledged(apart: &Apart) -> Outcome {
@@ -93,9 +91,7 @@ async fn what_was_acknowledged(apart: &Apart) -> Outcome {
 }
 
 async fn whole_or_absent(t: &Trial) -> Outcome {
-    let apart = t.server_apart().await?;
-    let outcome = what_was_in_doubt(&apart).await;
-    apart.end(outcome).await
+    t.on_a_server_apart(what_was_in_doubt).await
 }
 
 async fn what_was_in_doubt(apart: &Apart) -> Outcome {
@@ -126,9 +122,7 @@ async fn what_was_in_doubt(apart: &Apart) -> Outcome {
 }
 
 async fn fences_grow(t: &Trial) -> Outcome {
-    let apart = t.server_apart().await?;
-    let outcome = fences_before_and_after(&apart).await;
-    apart.end(outcome).await
+    t.on_a_server_apart(fences_before_and_after).await
 }
 
 async fn fences_before_and_after(apart: &Apart) -> Outcome {

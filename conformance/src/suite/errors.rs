@@ -123,9 +123,7 @@ async fn other_constraint(t: &Trial) -> Outcome {
 }
 
 async fn works_again(t: &Trial) -> Outcome {
-    let apart = t.server_apart().await?;
-    let outcome = survives_a_restart(&apart).await;
-    apart.end(outcome).await
+    t.on_a_server_apart(survives_a_restart).await
 }
 
 /// One handle, before the server is killed, while it is down, and after it has come back, maybe on another port.

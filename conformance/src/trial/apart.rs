@@ -8,7 +8,7 @@ use rand::RngExt as _;
 use super::{Outcome, Stop, Trial, lock};
 use crate::harness::{Guard, Harness, Hook, HookError, Server};
 
-/// A part of a trial, on a server that it has to itself. To be ended by [`end`](Apart::end).
+/// A part of a trial, on a server that it has to itself.
 pub struct Apart {
     trial: Trial,
     harness: Arc<dyn Harness>,
@@ -16,11 +16,18 @@ pub struct Apart {
 }
 
 impl Trial {
-    /// Waits for a server that may be killed.
+    /// Waits for a server that may be killed, works on it, clears up, and gives it to the next.
     ///
     /// # Errors
-    /// A gap when the harness has none.
-    pub async fn server_apart(&self) -> Result<Apart, Stop> {
+    /// A gap when the harness has none; how the work ended; inconclusive when it moved time and took too long.
+    pub async fn on_a_server_apart(&self, work: impl AsyncFnOnce(&Apart) -> Outcome) -> Outcome {
+        let apart = self.server_apart().await?;
+        let outcome = work(&apart).await;
+        apart.trial.close().await;
+        apart.trial.judged(outcome)
+    }
+
+    async fn server_apart(&self) -> Result<Apart, Stop> {
         let (turn, harness) = self.hooked(Hook::Apart, self.harness.apart().await)?;
         harness.prepare().await.map_err(|absent| Stop::Error(format!("a server apart: {}", absent.reason)))?;
         let seed = lock(&self.random).random();
@@ -52,19 +59,5 @@ impl Apart {
             Err(stop) => stop,
             Ok(()) => Stop::Error("a hook that is missing was found".into()),
         })
-    }
-
-    /// Clears up, and gives the server to the next.
-    ///
-    /// # Errors
-    /// How the trial ended; inconclusive when it moved time and took too long.
-    pub async fn end(self, outcome: Outcome) -> Outcome {
-        self.trial.close().await;
-        match self.trial.was_too_slow() {
-            Some(took) if !matches!(outcome, Err(Stop::Gap { .. })) => {
-                Err(Stop::Inconclusive(format!("the trial took {took:?}, longer than the margin of its times")))
-            }
-            _ => outcome,
-        }
     }
 }

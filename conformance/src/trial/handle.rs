@@ -256,15 +256,19 @@ impl Handle {
 }
 
 fn unexpected(when: &str, expected: &str, got: &Claimed) -> Stop {
-    let name = match got {
+    Stop::Fail(format!("a claim {when} was answered {}, expected {expected}", name_of(got)))
+}
+
+/// What a claim was answered, without what it carries.
+pub(crate) fn name_of(answer: &Claimed) -> &'static str {
+    match answer {
         Claimed::Acquired(_) => "Acquired",
         Claimed::Replay(_) => "Replay",
         Claimed::InFlight { .. } => "InFlight",
         Claimed::Mismatch => "Mismatch",
         Claimed::Uncertain(_) => "Uncertain",
         Claimed::Spent(_) => "Spent",
-    };
-    Stop::Fail(format!("a claim {when} was answered {name}, expected {expected}"))
+    }
 }
 
 /// Has an earlier try left it open whether the request was applied?

@@ -47,8 +47,7 @@ async fn a_lie_is_in_nobodys_way() {
     let before = fixture.store.calls();
     assert_eq!(body(fixture.guard.claim(&claim(&key)).await), b"x");
     assert_eq!(fixture.store.calls(), before, "the copy took the lie's place");
-    let list: () = fixture.redis().await.del(fixture.name(&key)).await.expect("deleted");
-    let () = list;
+    let _: () = fixture.redis().await.del(fixture.name(&key)).await.expect("deleted");
     let _: () = fixture.redis().await.lpush(fixture.name(&key), "of another type").await.expect("pushed");
     assert_eq!(body(fixture.guard.claim(&claim(&key)).await), b"x");
 }

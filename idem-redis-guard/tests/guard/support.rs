@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use conformance::provider::{Kind, Server, wanted};
+use conformance::provider::{Endpoint, Kind, Server, wanted};
 use idem_core::{
     Claim, ClaimBuilder, Claimed, Complete, Completed, End, Error, Fingerprint, Grant, Identity, Key, MemoryStore,
     Operation, Purged, Record, Release, Released, Renew, Renewed, Response, Scope, Span, Store,
@@ -81,7 +81,11 @@ impl Fixture {
     }
 
     pub(crate) async fn on(server: &Server, how: fn(Builder<Counted>) -> Builder<Counted>) -> Fixture {
-        let url = server.endpoint().url().to_owned();
+        Fixture::at(&server.endpoint(), how).await
+    }
+
+    pub(crate) async fn at(endpoint: &Endpoint, how: fn(Builder<Counted>) -> Builder<Counted>) -> Fixture {
+        let url = endpoint.url().to_owned();
         let store = Arc::<Counted>::default();
         let guard = how(patient(&store)).redis(&url).expect("a URL");
         guard.ready().await.expect("the store answers");
